@@ -5,7 +5,7 @@ Their reference: https://docs.jax.dev/en/latest/_autosummary/jax.pure_callback.h
 
 from __future__ import annotations
 
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function
 from nnmagic.tinynn.values.values import RefusalError, Value
 
 
@@ -16,12 +16,10 @@ def _without_names(call: Arguments) -> Value:
     )
 
 
-CALLBACK = Builtin(
+CALLBACK = cell_function(
     "callback",
     "function *arguments",
     _without_names,
     "Call a function of Python, and check that it returns what `result` says.",
-    None,
-    method=False,
     form="function, *arguments, result=None, effects=False",
 )

@@ -40,7 +40,7 @@ from nnmagic.tinynn.builtins.distributions import (
 from nnmagic.tinynn.builtins.random_orders import choice, permutation, permute
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import constant_of
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
@@ -82,9 +82,6 @@ _DISTRIBUTIONS = {
     ),
     "logseries": ("p 0..below 1", "Return integers of the logarithmic series distribution."),
 }
-
-
-# -- shapes ----------------------------------------------------------------------------------------------
 
 
 # -- distributions ---------------------------------------------------------------------------------------
@@ -200,9 +197,6 @@ def _whole(call: Arguments, operand: v.Operand, dtype: str) -> Formula:
     return data.cast(dtype)
 
 
-# -- choices ---------------------------------------------------------------------------------------------
-
-
 # -- vectors ---------------------------------------------------------------------------------------------
 
 
@@ -287,7 +281,7 @@ def _refuse(name: str, hint: str) -> Builtin:
     def apply_to(call: Arguments) -> v.Value:
         raise v.RefusalError(f"`{name}` of a generator is not supported in a cell", call.span, hint=hint)
 
-    return Builtin(name, "*args", apply_to, f"Refused: {hint}.", None, method=False)
+    return cell_function(name, "*args", apply_to, f"Refused: {hint}.")
 
 
 # -- tables ----------------------------------------------------------------------------------------------
@@ -304,7 +298,7 @@ def _signature(name: str) -> str:
 
 
 def _row(name: str, signature: str, apply_to: Callable[[Arguments], v.Value], summary: str) -> Builtin:
-    return Builtin(name, f"rng {signature}", apply_to, summary, None, method=False)
+    return cell_function(name, f"rng {signature}", apply_to, summary)
 
 
 _SEED_HINT = "write np.random.default_rng(seed), or pass a generator as an argument: rng: np.random.Generator"
@@ -314,7 +308,7 @@ GENERATOR_METHODS: Mapping[str, Builtin] = {
     row.name: row
     for row in (
         *(
-            Builtin(name, _signature(name), _distribution(name), summary, None, method=False)
+            cell_function(name, _signature(name), _distribution(name), summary)
             for name, (_, summary) in _DISTRIBUTIONS.items()
         ),
         _row("random", "size? dtype?", _standard("random"), "Return numbers in [0, 1)."),
@@ -386,6 +380,6 @@ def _default_rng(call: Arguments) -> v.Value:
 
 #: What makes a generator, by the names in ``numpy.random``.
 GENERATORS = {
-    name: Builtin(name, "seed?", _default_rng, "Return a generator of random numbers.", None, method=False)
+    name: cell_function(name, "seed?", _default_rng, "Return a generator of random numbers.")
     for name in ("default_rng", "PCG64")
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 
@@ -160,112 +160,83 @@ def _stop_gradient(call: Arguments) -> v.Value:
 
 
 GRADIENTS = (
-    Builtin(
+    cell_function(
         "grad",
         "f argnums?=0 has_aux?=False",
         _gradient("grad"),
         "Return a function that gives the gradient of a scalar function.",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "value_and_grad",
         "f argnums?=0 has_aux?=False",
         _gradient("value_and_grad"),
         "Return a function that gives (value, gradient) of a scalar function.",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "vjp",
         "f *primals",
         _vjp,
         "Return (f(*primals), pullback); the pullback maps a cotangent to those of the primals.",
-        None,
-        method=False,
         form="f, *primals",
     ),
-    Builtin(
-        "jvp",
-        "f primals tangents",
-        _jvp,
-        "Return (f(*primals), tangent): the directional derivative.",
-        None,
-        method=False,
+    cell_function(
+        "jvp", "f primals tangents", _jvp, "Return (f(*primals), tangent): the directional derivative."
     ),
-    Builtin(
+    cell_function(
         "jacobian",
         "f argnums?=0",
         _jacobian,
         "Return a function that gives the derivative of each element of f's result.",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "jacfwd",
         "f argnums?=0",
         _jacobian,
         "Return jacobian(f), by a directional derivative for each element of the parameters.",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "jacrev",
         "f argnums?=0",
         _jacobian,
         "Return jacobian(f), by a pullback for each element of the result.",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "hessian",
         "f argnums?=0",
         _hessian,
         "Return a function that gives the second derivatives of a scalar function.",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "vmap",
         "f in_axes?=0 out_axes?=0",
         _vmap,
         "Return a function that computes f for each element of an axis of its arguments.",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "checkpoint",
         "f every?",
         _checkpoint,
         "Return f; its gradient computes values of f again, or every so many rounds of its loops.",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "custom_vjp",
         "f forward backward nondiff_argnums?=()",
         _custom,
         "Return f with a gradient rule: forward gives (result, residuals), backward the gradients.",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "custom_jvp",
         "f tangent nondiff_argnums?=() each?=False",
         _custom,
         "Return f with a rule for tangents: (primals, tangents) to (result, tangent).",
-        None,
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "tree_map",
         "f tree *rest",
         _tree_map,
         "Apply f to each tensor of nested tuples and records, or to those at the same place of several.",
-        None,
-        method=False,
         form="f, tree, *rest",
     ),
-    Builtin("stop_gradient", "x", _stop_gradient, "Return x; no gradient flows through it.", None),
-    Builtin("detach", "x", _stop_gradient, "Return x; no gradient flows through it.", None),
+    Builtin("stop_gradient", "x", _stop_gradient, "Return x; no gradient flows through it."),
+    Builtin("detach", "x", _stop_gradient, "Return x; no gradient flows through it."),
 )

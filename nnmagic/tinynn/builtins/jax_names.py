@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 
@@ -46,7 +46,7 @@ def _by_text(name: str) -> Builtin:
     def apply_to(call: Arguments) -> v.Value:
         return v.LoopCall("text", tuple(call.given[each] for each in signature.split()), text=text)
 
-    return Builtin(name, signature, apply_to, summary, method=False)
+    return cell_function(name, signature, apply_to, summary)
 
 
 def _choose(call: Arguments, condition: str, chosen: Sequence[v.Operand]) -> v.Value:
@@ -78,19 +78,14 @@ def _switch(call: Arguments) -> v.Value:
 
 _CONTROL_FLOW = (
     *(_by_text(name) for name in _TEXTS),
-    Builtin(
+    cell_function(
         "cond",
         "pred true_fun false_fun *operands",
         lambda call: _choose(call, "index", [call.given[name] for name in ("pred", "true_fun", "false_fun")]),
         "Call one of two functions with the operands.",
-        method=False,
     ),
-    Builtin(
-        "switch",
-        "index branches *operands",
-        _switch,
-        "Call one of several functions with the operands.",
-        method=False,
+    cell_function(
+        "switch", "index branches *operands", _switch, "Call one of several functions with the operands."
     ),
 )
 

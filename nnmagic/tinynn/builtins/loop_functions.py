@@ -8,7 +8,7 @@ Their reference: https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
 from __future__ import annotations
 
 from nnmagic.tinynn.builtins.argument_checks import as_formula, dtype_of_operand, formula, one_axis
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function, free_function
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor
@@ -61,7 +61,7 @@ def _vectorize(call: Arguments) -> v.Value:
         return v.LoopCall("vectorize", (function, *arrays), dtypes=dtypes)
 
     summary = "Call a function for each element of tensors that are broadcast together."
-    return v.BuiltinName(Builtin("vectorize", "*args", apply_to, summary, method=False))
+    return v.BuiltinName(cell_function("vectorize", "*args", apply_to, summary))
 
 
 def _result_dtypes(call: Arguments) -> tuple[str, ...]:
@@ -90,13 +90,11 @@ def _piecewise(call: Arguments) -> v.Value:
 
 
 LOOP_FUNCTIONS = (
-    Builtin(
+    cell_function(
         "scan",
         "f init xs? length?",
         _scan,
         "Call f(carry, x) for each x in turn; return the last carry, and the stacked second results.",
-        None,
-        method=False,
     ),
     free_function(
         "apply_along_axis",

@@ -14,7 +14,7 @@ from nnmagic.tinynn.builtins.argument_checks import as_formula, formula, pair, p
 from nnmagic.tinynn.builtins.numpy.elementwise import next_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.symbolic_sizes import as_number
@@ -60,7 +60,7 @@ def _folding(name: str, signature: str, apply_to: Callable[[Arguments], v.Value]
         folded = _fold(call)
         return apply_to(call) if folded is None else folded
 
-    return Builtin(name, signature, fold_or_apply, summary, method=False)
+    return cell_function(name, signature, fold_or_apply, summary)
 
 
 def _float(call: Arguments, parameter: str) -> Formula:

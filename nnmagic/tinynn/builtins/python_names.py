@@ -12,7 +12,7 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.operators.iteration import as_weak_int
 from nnmagic.tinynn.operators.strings import ORD
@@ -67,14 +67,7 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
         raise v.RefusalError(f"{name}() of {describe(operand.value)}", operand.span, hint=hint)
 
     article = "an" if name == "int" else "a"
-    return Builtin(
-        name,
-        "x",
-        apply_to,
-        f"Convert a number or a tensor of rank 0 to {article} {name}.",
-        None,
-        method=False,
-    )
+    return cell_function(name, "x", apply_to, f"Convert a number or a tensor of rank 0 to {article} {name}.")
 
 
 def add_up_items(sum_of_tensor: Builtin) -> Builtin:
@@ -308,13 +301,11 @@ def bisect(items, value):
 
 
 def _bisect(name: str, side: str) -> Builtin:
-    return Builtin(
+    return cell_function(
         name,
         "a x",
         lambda call: v.LoopCall("text", (call.given["a"], call.given["x"]), text=_FOUND.format(side=side)),
         "Return where to insert a value in a list that is in order.",
-        None,
-        method=False,
     )
 
 
@@ -329,7 +320,7 @@ def _of_heap(name: str) -> Builtin:
             raise v.RefusalError(message, call.span, hint=hint)
         return place.value  # of a statement that is written out
 
-    return Builtin(name, "heap item?", apply_to, f"Do what Python's heapq.{name} does.", None, method=False)
+    return cell_function(name, "heap item?", apply_to, f"Do what Python's heapq.{name} does.")
 
 
 def _first_of_sorted(name: str, *, reverse: bool) -> Builtin:
@@ -342,7 +333,7 @@ def _first_of_sorted(name: str, *, reverse: bool) -> Builtin:
         return v.LoopCall("text", (call.given["n"], call.given["iterable"], function), text=text)
 
     summary = f"Return what Python's heapq.{name} does."
-    return Builtin(name, "n iterable key?", apply_to, summary, None, method=False)
+    return cell_function(name, "n iterable key?", apply_to, summary)
 
 
 def _counter(call: Arguments) -> v.Value:
@@ -358,7 +349,7 @@ def _partial(call: Arguments) -> v.Value:
 
 
 #: ``functools.partial``.
-PARTIAL = Builtin("partial", "func *args", _partial, "Give a function some of its arguments.", method=False)
+PARTIAL = cell_function("partial", "func *args", _partial, "Give a function some of its arguments.")
 
 #: The functions of other modules of Python's library that cells know, by these modules.
 OF_THE_LIBRARY: dict[str, dict[str, Builtin]] = {
@@ -373,9 +364,7 @@ OF_THE_LIBRARY: dict[str, dict[str, Builtin]] = {
         "nsmallest": _first_of_sorted("nsmallest", reverse=False),
         "nlargest": _first_of_sorted("nlargest", reverse=True),
     },
-    "collections": {
-        "Counter": Builtin("Counter", "iterable", _counter, "Count equal items.", None, method=False)
-    },
+    "collections": {"Counter": cell_function("Counter", "iterable", _counter, "Count equal items.")},
 }
 
 
@@ -394,22 +383,13 @@ def _to_list(call: Arguments) -> v.Value:
 TO_LIST = Builtin("tolist", "a", _to_list, "Return a list of numbers, or of lists of numbers.")
 
 PYTHON = (
-    Builtin(
+    cell_function(
         "sorted",
         "iterable * key? reverse?=False keys?",
         _sorted,
         "Return a list of the items in ascending order.",
-        None,
-        method=False,
     ),
-    Builtin(
-        "len",
-        "x",
-        _length,
-        "Return the length of a tuple or the first dimension of a tensor.",
-        None,
-        method=False,
-    ),
+    cell_function("len", "x", _length, "Return the length of a tuple or the first dimension of a tensor."),
     ORD,
     _number("int", "int64", int),
     _number("float", "float64", float),

@@ -27,7 +27,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast, concatenate, constant_of
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
@@ -418,7 +418,7 @@ def _row(
     name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str, aliases: str = ""
 ) -> Builtin:
     aliases = f"size=shape {aliases}".strip() if "shape?" in signature else aliases
-    return Builtin(f"random.{name}", signature, apply_to, summary, aliases=aliases, method=False)
+    return cell_function(f"random.{name}", signature, apply_to, summary, aliases=aliases)
 
 
 _FLOATS = "key shape? dtype?"

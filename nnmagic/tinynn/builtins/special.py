@@ -18,7 +18,7 @@ from nnmagic.relay.ops.unary import MAX_ORDER
 from nnmagic.relay.reference.special import ArrayExpr
 from nnmagic.tinynn.builtins.argument_checks import axes, flag, formula, pair, python_number, static_int
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values.values import Known, RefusalError, Value
 
 
@@ -46,7 +46,7 @@ def _function(name: str, signature: str, function: Callable[..., Any], summary: 
         lhs, rhs = map(_as_float, pair(call, *parameters))
         return function(lhs, rhs).value  # type: ignore[no-any-return]
 
-    return Builtin(name, signature, apply_to, summary, method=False)
+    return cell_function(name, signature, apply_to, summary)
 
 
 def _operator(name: str, summary: str, operator: str = "", **attrs: object) -> Builtin:
@@ -189,12 +189,11 @@ def _gamma_and_bessel() -> tuple[Builtin, ...]:
         ),
         _operator("digamma", "Compute the derivative of gammaln.", "special.polygamma", n=0),
         _operator("psi", "Compute the derivative of gammaln.", "special.polygamma", n=0),
-        Builtin(
+        cell_function(
             "polygamma",
             "n x",
             _polygamma,
             "Compute the derivative of order n of digamma; n is known at compile time.",
-            method=False,
         ),
         _operator("i0", "Compute the modified Bessel function of order 0."),
         _operator("i0e", "Compute i0(x) * exp(-abs(x))."),
@@ -226,33 +225,29 @@ def _probabilities() -> tuple[Builtin, ...]:
         _function("betaln", "a b", scipy_special.betaln, "Compute the logarithm of abs(beta(a, b))."),
         _function("binom", "x y", scipy_special.binom, "Compute the binomial coefficient of real numbers."),
         _function("exp10", "x", lambda x: x.like(10.0) ** x, "Compute 10 ** x."),
-        Builtin(
+        cell_function(
             "comb",
             "N k * exact? repetition?",
             _comb,
             "Compute the number of combinations, with or without repetition, as a float.",
-            method=False,
         ),
-        Builtin(
+        cell_function(
             "factorial",
             "n exact?",
             _factorial,
             "Compute the factorial, as a float: gamma(n + 1), and 0 of negative numbers.",
-            method=False,
         ),
-        Builtin(
+        cell_function(
             "logsumexp",
             "a axis? b? keepdims? return_sign?",
             _log_sum,
             "Compute log(sum(b * exp(a))) along axes, by default of all elements.",
-            method=False,
         ),
-        Builtin(
+        cell_function(
             "softmax",
             "x axis?",
             _softmax,
             "Compute exp(x) divided by its sum along axes, by default of all elements.",
-            method=False,
         ),
-        Builtin("log_softmax", "x axis?", _log_softmax, "Compute log(softmax(x)).", method=False),
+        cell_function("log_softmax", "x axis?", _log_softmax, "Compute log(softmax(x))."),
     )

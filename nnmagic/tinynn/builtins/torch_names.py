@@ -430,7 +430,7 @@ def _renamed_functions(builtins: _Table) -> dict[str, Builtin]:
             )
             for name in ("std", "var")
         },
-        "cdist": Builtin("cdist", "x1 x2", _distances, "Return the distances of rows.", None),
+        "cdist": Builtin("cdist", "x1 x2", _distances, "Return the distances of rows."),
         "bincount": replace(builtins["bincount"], aliases="input=x"),
         "unique": replace(
             builtins["unique"],

@@ -207,6 +207,18 @@ def free_function(
     return Builtin(name, signature, apply, summary, name, aliases, method=False, form=form)
 
 
+def cell_function(
+    name: str,
+    signature: str,
+    apply: Callable[[Arguments], v.Value],
+    summary: str,
+    aliases: str = "",
+    form: str = "",
+) -> Builtin:
+    """Return a function that NumPy does not have by the same name, nor tensors as a method."""
+    return Builtin(name, signature, apply, summary, None, aliases, method=False, form=form)
+
+
 #: Functions that mean something else in PyTorch along a dimension: it gives indices, too, or another number.
 _DIM_IS_DIFFERENT = frozenset(
     {"max", "min", "sort", "median", "nanmedian", "std", "var", "variance", "split", "array_split", "repeat"}

@@ -10,7 +10,7 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.tree import ExtraOp
@@ -79,7 +79,7 @@ def string_method(text: str, name: str) -> v.BuiltinName | None:
         return _fold(result)
 
     signature = "args" if name == "join" else "*args"
-    return v.BuiltinName(Builtin(name, signature, apply_to, f"Compute str.{name}.", method=False))
+    return v.BuiltinName(cell_function(name, signature, apply_to, f"Compute str.{name}."))
 
 
 def _fold(result: object) -> v.Value:
@@ -172,4 +172,4 @@ def _ord(call: Arguments) -> v.Value:
     return code
 
 
-ORD = Builtin("ord", "c", _ord, "Return the code point of a character.", method=False)
+ORD = cell_function("ord", "c", _ord, "Return the code point of a character.")

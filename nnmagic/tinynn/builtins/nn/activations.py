@@ -25,12 +25,17 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, Value
 
-_INPUT = "input=x"
+
+def _activation(
+    name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str, aliases: str = ""
+) -> Builtin:
+    """Declare a function whose first parameter PyTorch calls ``input``."""
+    return Builtin(name, signature, apply_to, summary, aliases=f"{aliases} input=x".strip())
 
 
 def _float_activation(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
     """Declare a function of one tensor of floats."""
-    return Builtin(name, "x", float_function(function, "x"), summary, aliases=_INPUT)
+    return _activation(name, "x", float_function(function, "x"), summary)
 
 
 def _floats(call: Arguments, parameter: str = "x") -> Formula:
@@ -162,48 +167,40 @@ def _logsumexp(call: Arguments) -> Value:
     return special.logsumexp(x, every, keepdims=flag(call, "keepdims")).value
 
 
-_SOFT = "dim=axis " + _INPUT
-
 ACTIVATIONS = (
-    Builtin("relu", "x", _relu, "Compute max(x, 0).", aliases=_INPUT),
+    _activation("relu", "x", _relu, "Compute max(x, 0)."),
     _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", lambda x: x.op("sigmoid")),
     _float_activation("erf", "Compute the error function.", lambda x: x.op("erf")),
     _float_activation("erfc", "Compute 1 - erf(x).", lambda x: x.op("special.erfc")),
     _float_activation("rsqrt", "Compute 1 / sqrt(x).", lambda x: x.op("rsqrt")),
-    Builtin(
+    _activation(
         "gelu",
         "x * approximate?='none'",
         _gelu,
         'Multiply x by the cumulative normal distribution; approximate="tanh" is supported.',
-        aliases=_INPUT,
     ),
-    Builtin(
+    _activation(
         "leaky_relu",
         "x negative_slope?=0.01",
         _leaky_relu,
         "Scale x by negative_slope (0.01) where it is negative.",
-        aliases="alpha=negative_slope " + _INPUT,
+        aliases="alpha=negative_slope",
     ),
-    Builtin(
+    _activation(
         "prelu",
         "x weight axis?=1",
         _prelu,
         "Scale x by learned slopes where it is negative.",
-        aliases="alpha=weight " + _INPUT,
+        aliases="alpha=weight",
     ),
-    Builtin(
+    _activation(
         "elu",
         "x alpha?=1.0",
         lambda call: activations.elu(_floats(call), float(static_number(call, "alpha", 1.0))).value,
         "Return x, or alpha * (exp(x) - 1) where x is negative.",
-        aliases=_INPUT,
     ),
-    Builtin(
-        "celu",
-        "x alpha?=1.0",
-        _celu_of,
-        "Return x, or alpha * (exp(x / alpha) - 1) where x is negative.",
-        aliases=_INPUT,
+    _activation(
+        "celu", "x alpha?=1.0", _celu_of, "Return x, or alpha * (exp(x / alpha) - 1) where x is negative."
     ),
     _float_activation("selu", "Compute the self-normalizing elu.", _selu),
     _float_activation("silu", "Compute x * sigmoid(x).", activations.swish),
@@ -211,63 +208,59 @@ ACTIVATIONS = (
     _float_activation("mish", "Compute x * tanh(softplus(x)).", activations.mish),
     _float_activation("hardsigmoid", "Compute x / 6 + 1 / 2, limited to 0 to 1.", _hardsigmoid),
     _float_activation("hardswish", "Compute x * hardsigmoid(x).", activations.hard_swish),
-    Builtin(
+    _activation(
         "hardtanh",
         "x min_val?=-1.0 max_val?=1.0",
         _hardtanh,
         "Limit x to the range from min_val to max_val (-1 to 1).",
-        aliases=_INPUT,
     ),
-    Builtin("relu6", "x", _relu6, "Limit x to the range from 0 to 6.", aliases=_INPUT),
-    Builtin(
+    _activation("relu6", "x", _relu6, "Limit x to the range from 0 to 6."),
+    _activation(
         "softplus",
         "x beta?=1.0 threshold?=20.0",
         _softplus_of,
         "Compute log(1 + exp(x)), numerically stable.",
-        aliases=_INPUT,
     ),
     _float_activation("softsign", "Compute x / (1 + abs(x)).", activations.softsign),
     _float_activation("tanhshrink", "Compute x - tanh(x).", lambda x: x - x.op("tanh")),
-    Builtin("softshrink", "x lambd?=0.5", _softshrink, "Move x towards 0 by lambd.", aliases=_INPUT),
-    Builtin(
-        "hardshrink",
-        "x lambd?=0.5",
-        _hardshrink,
-        "Return x, or 0 where abs(x) is at most lambd.",
-        aliases=_INPUT,
-    ),
-    Builtin(
-        "threshold",
-        "x threshold value",
-        _threshold,
-        "Return x where it is above the threshold, else value.",
-        aliases=_INPUT,
+    _activation("softshrink", "x lambd?=0.5", _softshrink, "Move x towards 0 by lambd."),
+    _activation("hardshrink", "x lambd?=0.5", _hardshrink, "Return x, or 0 where abs(x) is at most lambd."),
+    _activation(
+        "threshold", "x threshold value", _threshold, "Return x where it is above the threshold, else value."
     ),
     _float_activation("logsigmoid", "Compute log(sigmoid(x)), numerically stable.", _logsigmoid),
-    Builtin(
+    _activation(
         "softmax",
         "x axis?=-1",
         _softmax("nn.softmax"),
         "Compute exp(x) divided by its sum along an axis, by default the last.",
-        aliases=_SOFT,
+        aliases="dim=axis",
     ),
-    Builtin(
-        "log_softmax", "x axis?=-1", _softmax("nn.log_softmax"), "Compute log(softmax(x)).", aliases=_SOFT
+    _activation(
+        "log_softmax",
+        "x axis?=-1",
+        _softmax("nn.log_softmax"),
+        "Compute log(softmax(x)).",
+        aliases="dim=axis",
     ),
-    Builtin("softmin", "x axis?=-1", _softmax("nn.softmax", -1), "Compute softmax(-x).", aliases=_SOFT),
-    Builtin("glu", "x axis?=-1", _glu, "Multiply one half by the sigmoid of the other half.", aliases=_SOFT),
-    Builtin(
+    _activation(
+        "softmin", "x axis?=-1", _softmax("nn.softmax", -1), "Compute softmax(-x).", aliases="dim=axis"
+    ),
+    _activation(
+        "glu", "x axis?=-1", _glu, "Multiply one half by the sigmoid of the other half.", aliases="dim=axis"
+    ),
+    _activation(
         "logsumexp",
         "x axis? keepdims?",
         _logsumexp,
         "Compute log(sum(exp(x))), numerically stable.",
-        aliases="keepdim=keepdims " + _SOFT,
+        aliases="keepdim=keepdims dim=axis",
     ),
-    Builtin(
+    _activation(
         "dropout",
         "x p?=0.5 training? * key?",
         dropout,
         "Return the tensor itself; with a key, zeros at random places, and the others divided by 1 - p.",
-        aliases="rate=p " + _INPUT,
+        aliases="rate=p",
     ),
 )

@@ -7,7 +7,7 @@ import math
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.builtins.argument_checks import flag, formula, require_float, static_number, static_size
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.values import Operand, RefusalError, Value
 
@@ -56,12 +56,11 @@ def causal_mask(scores: Formula) -> Formula:
 
 
 ATTENTION = (
-    Builtin(
+    cell_function(
         "scaled_dot_product_attention",
         "query key value attn_mask? dropout_p?=0.0 is_causal?=False scale?=None",
         _attention,
         "Compute softmax(q @ k.T * scale + mask) @ v.",
         aliases="mask=attn_mask",
-        method=False,
     ),
 )

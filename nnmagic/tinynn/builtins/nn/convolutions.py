@@ -11,7 +11,7 @@ from dataclasses import replace
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.tinynn.builtins.argument_checks import formula, static_int, static_size
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
@@ -156,11 +156,10 @@ CONVOLUTIONS = (
         "Call nn.dense, followed by nn.bias_add if a bias is given.",
         aliases=_DATA,
     ),
-    Builtin(
+    cell_function(
         "bilinear",
         "input1 input2 weight bias?",
         _bilinear,
         "Compute input1 @ weight @ input2 for each output.",
-        method=False,
     ),
 )

@@ -20,7 +20,7 @@ from nnmagic.tinynn.builtins.nn.operands import float_data
 from nnmagic.tinynn.builtins.numpy.indexing import index_formula, take_with_check
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import Dimension, RefusalError, Value
@@ -149,13 +149,12 @@ def _pixel_unshuffle(call: Arguments) -> Value:
 
 
 IMAGES = (
-    Builtin(
+    cell_function(
         "embedding",
         "indices weight padding_idx?",
         _embedding,
         "Look up rows of a table.",
         aliases="input=indices",
-        method=False,
     ),
     Builtin(
         "one_hot",

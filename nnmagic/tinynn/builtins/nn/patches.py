@@ -14,7 +14,7 @@ from nnmagic.tinynn.builtins.argument_checks import formula, static_size
 from nnmagic.tinynn.builtins.nn.convolutions import per_axis
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function
 from nnmagic.tinynn.values.values import RefusalError, Value
 
 
@@ -129,20 +129,18 @@ def _spread(split: Formula, index: int, windows: _Windows) -> Formula:
 
 
 PATCHES = (
-    Builtin(
+    cell_function(
         "unfold",
         "data kernel_size dilation?=1 padding?=0 stride?=1",
         _unfold,
         "Return the windows of images as columns.",
         aliases="input=data x=data",
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "fold",
         "data output_size kernel_size dilation?=1 padding?=0 stride?=1",
         _fold,
         "Add up windows, which are columns, to images.",
         aliases="input=data x=data",
-        method=False,
     ),
 )

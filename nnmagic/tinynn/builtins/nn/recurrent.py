@@ -9,7 +9,7 @@ from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import Dim
 from nnmagic.tinynn.builtins.argument_checks import choice_argument, flag, formula, require_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.values import LoopCall, Operand, RefusalError, TupleOf, Value
@@ -266,9 +266,7 @@ _KINDS: dict[str, Callable[[Arguments], _Unit]] = {
 
 def _function(name: str, signature: str, summary: str) -> Builtin:
     kind_of, run = _KINDS[name.removesuffix("_cell")], _run_cell if name.endswith("_cell") else _run_layers
-    return Builtin(
-        name, signature, lambda call: run(call, kind_of(call)), summary, aliases=_NAMES, method=False
-    )
+    return cell_function(name, signature, lambda call: run(call, kind_of(call)), summary, aliases=_NAMES)
 
 
 _OF_RNN = "Return (output, h) of tanh(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh)."

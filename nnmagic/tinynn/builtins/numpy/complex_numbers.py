@@ -18,7 +18,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.numpy.mathematics import float_function, fold_numbers, signbit
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function, free_function, numpy_function
 from nnmagic.tinynn.values.complex_support import holds_complex
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
@@ -165,11 +165,9 @@ COMPLEX_NUMBERS = (
 )
 
 #: Python's ``complex``.
-PYTHON_COMPLEX = Builtin(
+PYTHON_COMPLEX = cell_function(
     "complex",
     "real imag?",
     _complex,
     "Convert a number, or a real and an imaginary part, to a complex number.",
-    None,
-    method=False,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from nnmagic.relay.functions import float_parts
 from nnmagic.relay.signatures import dtype_short_name
@@ -201,21 +200,25 @@ def _polydiv(call: Arguments) -> Value:
     return LoopCall("text", tuple(operands), text=text)
 
 
-def _row(name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str) -> Builtin:
-    return free_function(name, signature, apply_to, summary)
-
-
 DERIVED = (
     *map(_text, _TEXTS),
-    _row("array_equiv", "a1 a2", _array_equiv, "Test whether two tensors are equal where they broadcast."),
-    _row("bitwise_count", "x", _bitwise_count, "Count the bits that are set in absolute values, as u8."),
-    _row("float_power", "x1 x2", _float_power, "Compute x1 ** x2 in f64."),
-    _row("frexp", "x", _frexp, "Return mantissas from 1/2 to 1, and exponents of 2, as i32."),
-    _row("ldexp", "x1 x2", _ldexp, "Compute x1 * 2 ** x2."),
-    _row("spacing", "x", _spacing, "Return the distance to the next float away from 0."),
-    _row("i0", "x", _i0, "Compute the modified Bessel function of order 0."),
-    _row("resize", "a new_shape", _resize, "Repeat a tensor until it fills a shape."),
-    _row("sort_complex", "a", _sort_complex, "Sort by real, then by imaginary parts, as complex numbers."),
-    _row("apply_over_axes", "func a axes", _over_axes, "Apply a reduction along several axes, which stay."),
-    _row("polydiv", "u v", _polydiv, "Return the quotient and the remainder of two polynomials."),
+    free_function(
+        "array_equiv", "a1 a2", _array_equiv, "Test whether two tensors are equal where they broadcast."
+    ),
+    free_function(
+        "bitwise_count", "x", _bitwise_count, "Count the bits that are set in absolute values, as u8."
+    ),
+    free_function("float_power", "x1 x2", _float_power, "Compute x1 ** x2 in f64."),
+    free_function("frexp", "x", _frexp, "Return mantissas from 1/2 to 1, and exponents of 2, as i32."),
+    free_function("ldexp", "x1 x2", _ldexp, "Compute x1 * 2 ** x2."),
+    free_function("spacing", "x", _spacing, "Return the distance to the next float away from 0."),
+    free_function("i0", "x", _i0, "Compute the modified Bessel function of order 0."),
+    free_function("resize", "a new_shape", _resize, "Repeat a tensor until it fills a shape."),
+    free_function(
+        "sort_complex", "a", _sort_complex, "Sort by real, then by imaginary parts, as complex numbers."
+    ),
+    free_function(
+        "apply_over_axes", "func a axes", _over_axes, "Apply a reduction along several axes, which stay."
+    ),
+    free_function("polydiv", "u v", _polydiv, "Return the quotient and the remainder of two polynomials."),
 )

@@ -230,14 +230,8 @@ def _divmod(call: Arguments) -> Value:
 
 BINARY = (
     *(_operation(name, summary, operation) for name, operation, summary in _OPERATIONS),
-    _binary_function(
-        "maximum", "Return the larger of two elements; NaN if either is NaN.", lambda a, b: a.op("maximum", b)
-    ),
-    _binary_function(
-        "minimum",
-        "Return the smaller of two elements; NaN if either is NaN.",
-        lambda a, b: a.op("minimum", b),
-    ),
+    _binary_function("maximum", "Return the larger of two elements; NaN if either is NaN.", _op("maximum")),
+    _binary_function("minimum", "Return the smaller of two elements; NaN if either is NaN.", _op("minimum")),
     _binary_function(
         "fmax",
         "Return the larger of two elements; NaN only if both are NaN.",

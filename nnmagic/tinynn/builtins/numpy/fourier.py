@@ -27,7 +27,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.numpy.complex_numbers import make_complex
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, static_slice
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -285,7 +285,7 @@ def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
 
 
 def _row(name: str, signature: str, apply_to: _Apply, summary: str) -> Builtin:
-    return Builtin(name, signature, apply_to, summary, aliases="x=a input=a", method=False)
+    return cell_function(name, signature, apply_to, summary, aliases="x=a input=a")
 
 
 _ALONG_AN_AXIS = "a n? axis?=-1 norm?"

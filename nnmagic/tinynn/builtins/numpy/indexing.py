@@ -35,7 +35,13 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     slice_axis,
     static_slice,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
+from nnmagic.tinynn.calls.argument_binding import (
+    Arguments,
+    Builtin,
+    cell_function,
+    free_function,
+    numpy_function,
+)
 from nnmagic.tinynn.operators.iteration import as_weak_int
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, number_of
@@ -370,7 +376,7 @@ def _declare_refusal(name: str, reason: str, hint: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         raise RefusalError(f"{name}: {reason}", call.span, hint=hint)
 
-    return Builtin(name, "*args", apply_to, "Refused: " + reason + ".", None, method=False)
+    return cell_function(name, "*args", apply_to, "Refused: " + reason + ".")
 
 
 _NO_SIZE = "how many results there are depends on the elements"

@@ -36,7 +36,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     stack,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -350,9 +350,7 @@ def _matrix_power(call: Arguments) -> v.Value:
 def _row(
     name: str, signature: str, apply_to: Callable[[Arguments], v.Value], summary: str, aliases: str = _NAMES
 ) -> Builtin:
-    return Builtin(
-        name, signature, apply_to, f"{summary} (numpy.linalg.{name}).", aliases=aliases, method=False
-    )
+    return cell_function(name, signature, apply_to, f"{summary} (numpy.linalg.{name}).", aliases=aliases)
 
 
 def _tensorinv(call: Arguments) -> v.Value:

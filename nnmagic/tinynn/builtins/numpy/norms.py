@@ -12,7 +12,7 @@ from nnmagic.relay.types import Dim
 from nnmagic.tinynn.builtins.argument_checks import axes, flag, formula, require_rank, static_number
 from nnmagic.tinynn.builtins.numpy.linalg import floats, singular_values
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.values import RefusalError, Value
 
@@ -132,20 +132,18 @@ NORMS = (
         "Compute the norm of vectors or matrices (numpy.linalg.norm).",
         aliases="input=x",
     ),
-    Builtin(
+    cell_function(
         "vector_norm",
         "x axis? keepdims? ord?",
         _vector_norms,
         "Compute the norm of vectors along axes, or of all elements (numpy.linalg.vector_norm).",
         aliases="input=x",
-        method=False,
     ),
-    Builtin(
+    cell_function(
         "matrix_norm",
         "x keepdims? ord?",
         _matrix_norms,
         "Compute the norms of matrices, by default Frobenius' (numpy.linalg.matrix_norm).",
         aliases="input=x",
-        method=False,
     ),
 )

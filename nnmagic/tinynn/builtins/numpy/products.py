@@ -22,7 +22,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
+from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function, free_function, numpy_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -301,12 +301,7 @@ PRODUCTS = (
         _einsum_path,
         "Return the order of the contractions of an Einstein summation, at compile time.",
     ),
-    Builtin(
-        "multi_dot",
-        "arrays",
-        _multi_dot,
-        "Compute the product of several matrices (numpy.linalg.multi_dot).",
-        None,
-        method=False,
+    cell_function(
+        "multi_dot", "arrays", _multi_dot, "Compute the product of several matrices (numpy.linalg.multi_dot)."
     ),
 )

@@ -35,7 +35,13 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     static_slice,
     unit_matrix,
 )
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
+from nnmagic.tinynn.calls.argument_binding import (
+    Arguments,
+    Builtin,
+    cell_function,
+    free_function,
+    numpy_function,
+)
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
@@ -441,7 +447,7 @@ def _of_matrices(name: str, of_axes: Callable[[Arguments], Value], signature: st
         return of_axes(Arguments(call.name, given, call.span))
 
     summary = f"Return the {name} of each matrix in the last two axes (numpy.linalg.{name})."
-    return Builtin(name, signature, apply_to, summary, None, method=False)
+    return cell_function(name, signature, apply_to, summary)
 
 
 #: What numpy.linalg calls by the names of NumPy's functions of other axes.

@@ -13,7 +13,7 @@ from synr.ast import BuiltinOp
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import axes, flag, formula, one_axis
 from nnmagic.tinynn.builtins.numpy.elementwise import BINARY
-from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.arithmetic import unary
 from nnmagic.tinynn.operators.element_assignment import combine_at
 from nnmagic.tinynn.syntax.in_place_calls import CHANGED_AT
@@ -80,7 +80,7 @@ def _bitwise(name: str, method: str) -> Builtin:
 
     shown = "of all elements up to each one along an axis" if method == "accumulate" else "along axes"
     signature = "array axis?=0" if method == "accumulate" else "array axis?=0 * keepdims?"
-    return Builtin(f"{name}.{method}", signature, apply_to, f"Apply {name} {shown}.", method=False)
+    return cell_function(f"{name}.{method}", signature, apply_to, f"Apply {name} {shown}.")
 
 
 def _at(name: str) -> Builtin:
@@ -98,7 +98,7 @@ def _at(name: str) -> Builtin:
         return combine_at(array, index, value, call.span, _COMBINED[name])
 
     summary = f"Apply {name} to the elements at the indices, once for each of them."
-    return Builtin(f"{name}.at", "a indices b", apply_to, summary, method=False)
+    return cell_function(f"{name}.at", "a indices b", apply_to, summary)
 
 
 def _running_extreme(builtin: Builtin) -> Builtin:
@@ -112,7 +112,7 @@ def _running_extreme(builtin: Builtin) -> Builtin:
         return data.op(f"numpy.{builtin.name}.accumulate", axis=axis).value
 
     summary = f"Apply {builtin.name} to all elements up to each one along an axis."
-    return Builtin(f"{builtin.name}.accumulate", "array axis?=0", apply_to, summary, method=False)
+    return cell_function(f"{builtin.name}.accumulate", "array axis?=0", apply_to, summary)
 
 
 #: How ``at`` combines a value with the elements, by what Relay calls it.
@@ -130,7 +130,7 @@ def _outer(builtin: Builtin) -> Builtin:
         return builtin.call([Operand(side.value, call.at(name)) for side, name in pairs], call.span)
 
     summary = f"Apply {builtin.name} to every pair of elements."
-    return Builtin(f"{builtin.name}.outer", "A B", apply_to, summary, method=False)
+    return cell_function(f"{builtin.name}.outer", "A B", apply_to, summary)
 
 
 def _along_first_axis(builtin: Builtin, name: str) -> Builtin:
@@ -143,6 +143,4 @@ def _along_first_axis(builtin: Builtin, name: str) -> Builtin:
 
     has = [word for word in ("dtype", "keepdims") if word in builtin.parameters]
     signature = " * ".join(filter(None, ["array axis?=0", " ".join(f"{word}?" for word in has)]))
-    return Builtin(
-        name, signature, apply_to, f"Apply {name} along an axis, by default the first.", method=False
-    )
+    return cell_function(name, signature, apply_to, f"Apply {name} along an axis, by default the first.")
