@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nnmagic.diagnostics import InternalError, closest, kind_of
 from nnmagic.engine import EngineError, engine_error
-
-if TYPE_CHECKING:
-    from nnmagic.relay.module import Module
+from nnmagic.relay.module import Module
 
 #: What an engine is: it builds a typed module, and returns what runs it on NumPy arrays.
-Engine = Callable[["Module"], Callable[..., Any]]
+Engine = Callable[[Module], Callable[..., Any]]
 
 #: The entry point group in which packages register engines.
 GROUP = "nnmagic.engines"

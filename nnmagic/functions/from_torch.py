@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nnmagic.engine.custom import Engine
 from nnmagic.functions.caching.build_or_load import Use
 from nnmagic.functions.caching.compile_options import Options, Target
 from nnmagic.functions.compile import chosen_passes, compile_module
 from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.functions.definition import CacheInfo
+from nnmagic.functions.stages import Stages
+from nnmagic.importers.torch.programs import TorchProgram
 from nnmagic.relay.module import Module
+from nnmagic.relay.passes.pipeline import Pass
 from nnmagic.tracebacks import hide_frames, short_errors
-
-if TYPE_CHECKING:
-    from nnmagic.engine.custom import Engine
-    from nnmagic.functions.definition import CacheInfo
-    from nnmagic.functions.stages import Stages
-    from nnmagic.importers.torch.programs import TorchProgram
-    from nnmagic.relay.passes.pipeline import Pass
 
 #: What `options=` of torch.compile may hold.
 _OPTIONS = ("engine", "target", "opt_level", "passes", "cache")

@@ -10,20 +10,18 @@ import contextlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nnmagic.diagnostics import Source, TinyNNError
 from nnmagic.functions.caching.build_or_load import Use
+from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.callbacks import callbacks_in
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import ARRAY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.program import MISSING
-
-if TYPE_CHECKING:
-    from nnmagic.functions.compiled import CompiledFunction
-    from nnmagic.functions.specializing import SpecializingFunction
 
 #: The dtypes of the loops of a function without types, in NumPy's order.
 _DTYPES = (

@@ -10,21 +10,19 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nnmagic.cache import Store
 from nnmagic.diagnostics import closest
+from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.functions.definition import CacheInfo
+from nnmagic.functions.inspection.profile import Profile
+from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.jupyter.cell_output import SHOWN, render_function
 from nnmagic.jupyter.errors import TYPED, MagicError
 from nnmagic.rendering.bar_table import Bar, bar_table
 from nnmagic.rendering.output import Output, Section, plain, table
-
-if TYPE_CHECKING:
-    from nnmagic.cache import Store
-    from nnmagic.functions.compiled import CompiledFunction
-    from nnmagic.functions.definition import CacheInfo
-    from nnmagic.functions.inspection.profile import Profile
-    from nnmagic.functions.specializing import SpecializingFunction
-    from nnmagic.tinynn.editor.symbols import Symbol
+from nnmagic.tinynn.editor.symbols import Symbol
 
 
 @dataclass(frozen=True, slots=True)

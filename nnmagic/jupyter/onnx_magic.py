@@ -7,15 +7,12 @@ import re
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.jupyter.cell_output import parse_show_option, render_function
 from nnmagic.jupyter.errors import MagicError
-
-if TYPE_CHECKING:
-    from nnmagic.functions.caching.compile_options import Options
-    from nnmagic.functions.compiled import CompiledFunction
-    from nnmagic.rendering.output import Output
+from nnmagic.rendering.output import Output
 
 #: What a model's file may be called.
 _SUFFIXES = (".onnx", ".ort", ".pb")

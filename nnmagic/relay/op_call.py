@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs, Call, OpRef
 from nnmagic.relay.types import Dim, TensorType, Type
-
-if TYPE_CHECKING:
-    from nnmagic.diagnostics import Span
 
 
 class CallView:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from nnmagic.exporters.onnx.programs import (
     REFUSED,
     ExportedFunction,
+    ProgramExporter,
     RefusedValue,
     Value,
     flat_types,
@@ -27,9 +28,6 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, Type, scalar_type
-
-if TYPE_CHECKING:
-    from nnmagic.exporters.onnx.programs import ProgramExporter
 
 _BOOL = scalar_type("bool")
 

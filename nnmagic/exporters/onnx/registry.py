@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.relay.registry import Registry, declare_rows
-
-if TYPE_CHECKING:
-    from nnmagic.exporters.onnx.sites import ExportCall
 
 #: The opset of ``ai.onnx`` that models are written for, and the version of the file format that goes with it.
 OPSET = 21
 IR_VERSION = 10
 
 #: Returns the name of a call's result, or those of a tuple.
-Rule = Callable[["ExportCall"], "str | Sequence[str]"]
+Rule = Callable[[ExportCall], str | Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)

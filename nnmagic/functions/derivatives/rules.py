@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from nnmagic.diagnostics import kind_of
-
-if TYPE_CHECKING:
-    from nnmagic.functions.compiled import CompiledFunction
-    from nnmagic.functions.specializing import SpecializingFunction
+from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.functions.specializing import SpecializingFunction
 
 _Tangent = TypeVar("_Tangent", bound=Callable[..., object])
 

@@ -13,22 +13,20 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine import engine_error
+from nnmagic.engine.relax.codegen.c.export import CSource
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.functions.caching.compile_options import Target
+from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.exporting.archive import archive
 from nnmagic.functions.exporting.cpp import cpp_text
 from nnmagic.functions.exporting.header import example_text, header_text
 from nnmagic.functions.exporting.rust import rust_text
 from nnmagic.relay.complex_numbers.lowering import mentions_complex
 from nnmagic.tracebacks import short_errors
-
-if TYPE_CHECKING:
-    from nnmagic.engine.relax.codegen.c.export import CSource
-    from nnmagic.functions.compiled import CompiledFunction
 
 _CMAKE = """cmake_minimum_required(VERSION 3.15)
 project({name}_example C)

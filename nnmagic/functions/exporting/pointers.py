@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from nnmagic.engine.relax.codegen.c.export import CPointer
+from nnmagic.engine.relax.codegen.c.functions import CFunction
+from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.exporting.export import source_of
-
-if TYPE_CHECKING:
-    from nnmagic.engine.relax.codegen.c.export import CPointer
-    from nnmagic.engine.relax.codegen.c.functions import CFunction
-    from nnmagic.functions.compiled import CompiledFunction
 
 #: What holds the machine code of capsules, which may live as long as the process.
 _HELD: list[object] = []

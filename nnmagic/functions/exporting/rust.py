@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from nnmagic._version import __version__
+from nnmagic.engine.relax.codegen.c.entry_code import CArgument
+from nnmagic.engine.relax.codegen.c.functions import CFunction
 from nnmagic.functions.exporting.header import c_size
 from nnmagic.functions.exporting.wrapped_function import WrappedFunction
-
-if TYPE_CHECKING:
-    from nnmagic.engine.relax.codegen.c.entry_code import CArgument
-    from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 _RUST = {
     "bool": "bool",

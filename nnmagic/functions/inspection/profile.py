@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +19,12 @@ from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.threads import cores, num_threads
 from nnmagic.functions.arguments.complex_arrays import ComplexExecutable
 from nnmagic.functions.arguments.generators import with_states
+from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.from_torch import TorchFunction
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import TensorType
 from nnmagic.rendering.source_lines import Places
-
-if TYPE_CHECKING:
-    from nnmagic.functions.compiled import CompiledFunction
 
 #: Sizes of what is measured: of a matrix, and of copies in and out of the caches, in bytes.
 _MATRIX, _IN_CACHE, _IN_MEMORY = 1024, 1 << 21, 1 << 27

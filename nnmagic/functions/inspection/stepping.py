@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.expr import Call, Constant, Constructor, Expr, OpRef
 from nnmagic.relay.module import Module
+from nnmagic.rendering.output import Section
 from nnmagic.rendering.shape_values import shape_values
 from nnmagic.tracebacks import short_errors
-
-if TYPE_CHECKING:
-    from nnmagic.rendering.output import Section
 
 #: A run of more values, such as that of a long loop, keeps the first ones, and the first that has a NaN.
 MAX_STEPS = 10_000

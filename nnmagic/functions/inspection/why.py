@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import Span
 from nnmagic.engine import engine_error
 from nnmagic.engine.executable import Remark, remarks_of
 from nnmagic.functions.definition import Definition
 from nnmagic.relay.structure.traverse import post_order
+from nnmagic.rendering.output import Section
 from nnmagic.rendering.source_lines import Places, position
-
-if TYPE_CHECKING:
-    from nnmagic.rendering.output import Section
 
 #: How much of an expression is quoted.
 _QUOTED = 32

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.values import TensorSequence, Value
 from nnmagic.relay.registry import Registry, declare_rows
 
-if TYPE_CHECKING:
-    from nnmagic.importers.onnx.nodes import OnnxNode
-
 #: Returns a node's outputs; those at the end that the rule does not know may be missing.
-Rule = Callable[["OnnxNode"], "Value | Sequence[Value | TensorSequence | None]"]
+Rule = Callable[[OnnxNode], Value | Sequence[Value | TensorSequence | None]]
 
 #: The newest opset of each domain whose operators are known.
 NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1, "com.microsoft": 1}

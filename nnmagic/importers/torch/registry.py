@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value
+from nnmagic.importers.torch.calls import AtenCall
 from nnmagic.relay.registry import Registry, declare_rows
 
-if TYPE_CHECKING:
-    from nnmagic.importers.torch.calls import AtenCall
-
 #: Returns the results of a call, in the order of the operator's schema.
-Rule = Callable[["AtenCall"], "Value | Sequence[Value | None]"]
+Rule = Callable[[AtenCall], Value | Sequence[Value | None]]
 
 #: A rule that is declared keeps the type that it has.
 _SomeRule = TypeVar("_SomeRule", bound=Rule)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from nnmagic.relay.batching.site import BatchCall
+from nnmagic.relay.expr import Expr
 from nnmagic.relay.registry import Registry, declare_rows
 
-if TYPE_CHECKING:
-    from nnmagic.relay.batching.site import BatchCall
-    from nnmagic.relay.expr import Expr
-
 #: (the call) -> its value with the batch axis first; None where this call runs once for each example.
-Rule = Callable[["BatchCall"], "Expr | None"]
+Rule = Callable[[BatchCall], Expr | None]
 
 #: The rule of each operator that takes a batch axis.
 RULES: Registry[str, Rule] = Registry("the batching of")
