@@ -114,7 +114,7 @@ class RelaxProgram:
             if name == "relax":
                 return stage_texts.module_text(self.plan.lowered)
             if name == "tir":
-                return stage_texts.kernels_text(self._kernels)
+                return stage_texts.module_text(self._kernels)
             return stage_texts.code_text(self._objects, name)
 
 

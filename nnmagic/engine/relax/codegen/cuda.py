@@ -79,7 +79,7 @@ class CudaProgram:
         with relax_pipeline.COMPILING:
             if name == "relax":
                 return str(self.lowered.script(show_meta=False))
-            return stage_texts.kernels_text(self.kernels) if name == "tir" else self.source
+            return stage_texts.module_text(self.kernels) if name == "tir" else self.source
 
 
 def build_cuda(

@@ -351,7 +351,7 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
 
 def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     module = tvm.get_global_func("target.build.llvm")(lowered, target)
-    return ObjectCode(module, write_module(module, "o"))
+    return ObjectCode(module, write_module(module))
 
 
 _SETTABLE = """
@@ -392,4 +392,4 @@ def load_llvm(text: str) -> ObjectCode:
             path = Path(folder, "code.ll")
             path.write_text(text)
             module = load(str(path), "ll")
-    return ObjectCode(module, write_module(module, "o"))
+    return ObjectCode(module, write_module(module))
