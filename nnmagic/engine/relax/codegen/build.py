@@ -40,11 +40,7 @@ from nnmagic.engine.relax.codegen.aot.remarks import find_remarks
 from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram, with_clock
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
-from nnmagic.engine.relax.codegen.object_code import (
-    KERNEL_PREFIX,
-    ObjectCode,
-    compile_parts,
-)
+from nnmagic.engine.relax.codegen.object_code import KERNEL_PREFIX, ObjectCode, compile_parts
 from nnmagic.engine.relax.codegen.program_plan import ProgramPlan
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.legalize.debugging import prints

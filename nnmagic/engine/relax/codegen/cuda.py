@@ -83,11 +83,7 @@ class CudaProgram:
 
 
 def build_cuda(
-    module: Module,
-    entry: str,
-    graph: CallGraph,
-    target: tvm.target.Target,
-    opt_level: int,
+    module: Module, entry: str, graph: CallGraph, target: tvm.target.Target, opt_level: int
 ) -> CudaProgram:
     """Compile a function: every kernel is CUDA; the host checks conditions and computes sizes.
 

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen.preloading import load_compiler, load_runtime
-from nnmagic.engine.relax.prepared_program import (
-    Prepared,
-    first_tensors,
-    prepare,
-)
+from nnmagic.engine.relax.prepared_program import Prepared, first_tensors, prepare
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.callgraph import call_graph

@@ -72,10 +72,7 @@ class StepEmitter(StorageEmitter):
         return [*declared, *bound, statement, *chosen, *declaration, tirx.BufferStore(view, value, [offset])]
 
     def _scalar_stage(
-        self,
-        stage: Stage,
-        values: Mapping[Buffer, aot.Value],
-        sizes: Mapping[Var, PrimExpr],
+        self, stage: Stage, values: Mapping[Buffer, aot.Value], sizes: Mapping[Var, PrimExpr]
     ) -> list[Stmt]:
         names: dict[Var, PrimExpr] = {axis: as_expr(0) for axis in stage.axes} | dict(sizes)
         declared: list[Stmt] = []

@@ -132,11 +132,7 @@ class CallPlanner(ValuePlanner):
         region.append(aot.KernelCall(name, args, reads, taken, work, span=span))
 
     def _store_element(
-        self,
-        region: aot.Region,
-        kernel: PrimFunc,
-        args: Sequence[NativeValue],
-        sizes: Mapping[Var, PrimExpr],
+        self, region: aot.Region, kernel: PrimFunc, args: Sequence[NativeValue], sizes: Mapping[Var, PrimExpr]
     ) -> bool:
         """Plan a kernel that changes its last argument as a store, if it stores one element of others."""
         *others, changed = args
