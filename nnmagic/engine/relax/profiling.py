@@ -202,11 +202,10 @@ def _is_constant(node: Any) -> bool:
     if isinstance(node, ir.Call):
         return bool(node.op == _REINTERPRET)
     parts = (node.a, node.b)
-    return all(isinstance(part, tirx.FloatImm | tirx.IntImm) or _is_hidden(part) for part in parts)
-
-
-def _is_hidden(part: Any) -> bool:
-    return isinstance(part, ir.Call) and _is_constant(part)
+    return all(
+        isinstance(part, tirx.FloatImm | tirx.IntImm) or (isinstance(part, ir.Call) and _is_constant(part))
+        for part in parts
+    )
 
 
 def _length(extent: Any, lengths: Mapping[Var, PrimExpr]) -> int | None:
