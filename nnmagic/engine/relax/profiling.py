@@ -54,9 +54,7 @@ def kernel_times(
     resolved = resolve_target(target, opt_level)
     compiled = executable.compiled()
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
-        loaded = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
-        assert isinstance(loaded, AotExecutable | InterpretedProgram)
-        executable = loaded
+        executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
     assert isinstance(compiled, RelaxProgram)
     done = compiled
     with relax_pipeline.COMPILING:

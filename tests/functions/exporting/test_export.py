@@ -290,7 +290,14 @@ def test_what_fails_is_a_code_with_a_message(tmp_path: Path) -> None:
 def test_the_archive_has_an_example_that_builds(tmp_path: Path) -> None:
     nnmagic.compile(PROGRAMS[4][0]).export(tmp_path / "layer.zip")
     with zipfile.ZipFile(tmp_path / "layer.zip") as whole:
-        assert set(whole.namelist()) == {"liblayer.a", "layer.h", "layer.hpp", "layer.rs", "example.c", "CMakeLists.txt"}
+        assert set(whole.namelist()) == {
+            "liblayer.a",
+            "layer.h",
+            "layer.hpp",
+            "layer.rs",
+            "example.c",
+            "CMakeLists.txt",
+        }
         whole.extractall(tmp_path)
     command = [CC, *CLEAN, tmp_path / "example.c", tmp_path / "liblayer.a", "-lm", "-o", tmp_path / "example"]
     run(command)

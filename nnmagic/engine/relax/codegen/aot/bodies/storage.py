@@ -72,8 +72,8 @@ class StorageEmitter(EndsEmitter):
         self, storage: aot.Storage, addresses: Sequence[PrimExpr], values: Sequence[PrimExpr]
     ) -> PrimExpr:
         """Return the value of the first address that no pointer of the loop holds; else the last value."""
-        # There is one copy more than holders, so one is free by the pigeonhole principle: if it is none of the
-        # others, it is the last.
+        # There is one copy more than holders, so one is free by the pigeonhole principle: if it is none of
+        # the others, it is the last.
         chosen = values[-1]
         for address, value in reversed(list(zip(addresses[:-1], values[:-1], strict=True))):
             held = (first_of(self.local(holder)) for holder in storage.holders)
