@@ -1,4 +1,4 @@
-"""No `except` decides how a program runs: its plan is made by asking what it has, and what fails is told."""
+"""No `except` decides how a program runs: `engine/relax/codegen/program_plan` asks what the program has."""
 
 from __future__ import annotations
 

@@ -7,11 +7,4 @@ from nnmagic.engine.relax.codegen.preloading import preload_compiler, preload_ru
 from nnmagic.engine.relax.driver import build, load, read_debugging_data
 from nnmagic.engine.relax.prepared_program import pass_runs
 
-__all__ = [
-    "build",
-    "load",
-    "pass_runs",
-    "preload_compiler",
-    "preload_runtime",
-    "read_debugging_data",
-]
+__all__ = ["build", "load", "pass_runs", "preload_compiler", "preload_runtime", "read_debugging_data"]

@@ -15,7 +15,6 @@ from nnmagic.engine import cpu, engine_error
 from nnmagic.engine.relax.codegen.preloading import load_compiler, load_runtime
 from nnmagic.engine.relax.prepared_program import (
     Prepared,
-    has_lengths,
     prepare,
     refuse_parallel,
     remove_lengths,
@@ -297,12 +296,12 @@ def _make_executable(
     target: str | Mapping[str, object] | None,
     opt_level: int,
 ) -> Loaded:
-    from nnmagic.engine.relax.artifact import AOT, INTERPRETER
+    from nnmagic.engine.relax.artifact import AOT, INTERPRETER, VALUE
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 
     lengths = prepared.lengths
-    if lengths and not (artifact.kind == AOT and has_lengths(artifact)):
+    if lengths and all(axis != VALUE for _, axis in artifact.facts.get("dims", ())):
         prepared, lengths = remove_lengths(prepared), ()
     function, control = prepared.module.functions[prepared.entry], prepared.control
     if control is not None and artifact.kind == INTERPRETER:

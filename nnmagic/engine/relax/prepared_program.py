@@ -22,7 +22,7 @@ from nnmagic.relay.types import FuncType
 
 if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
-    from nnmagic.engine.relax.artifact import Artifact, Json
+    from nnmagic.engine.relax.artifact import Json
     from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode
     from nnmagic.relay.passes.pipeline import PassRun
@@ -128,13 +128,6 @@ def first_tensors(prepared: Prepared) -> list[int]:
 
     params = prepared.module.functions[prepared.entry].params
     return [0, *accumulate(len(list(leaves(type_of(var)))) for var in params)]
-
-
-def has_lengths(artifact: Artifact) -> bool:
-    """Return whether a program of machine code takes integers as sizes."""
-    from nnmagic.engine.relax.artifact import VALUE
-
-    return any(axis == VALUE for _, axis in artifact.facts["dims"])
 
 
 def remove_lengths(prepared: Prepared) -> Prepared:

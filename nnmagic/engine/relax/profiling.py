@@ -54,9 +54,7 @@ def kernel_times(
     resolved = resolve_target(target, opt_level)
     compiled = executable.compiled()
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
-        loaded = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
-        assert isinstance(loaded, AotExecutable | InterpretedProgram)
-        executable = loaded
+        executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
     assert isinstance(compiled, RelaxProgram)
     done = compiled
     with relax_pipeline.COMPILING:
@@ -202,11 +200,10 @@ def _is_constant(node: Any) -> bool:
     if isinstance(node, ir.Call):
         return bool(node.op == _REINTERPRET)
     parts = (node.a, node.b)
-    return all(isinstance(part, tirx.FloatImm | tirx.IntImm) or _is_hidden(part) for part in parts)
-
-
-def _is_hidden(part: Any) -> bool:
-    return isinstance(part, ir.Call) and _is_constant(part)
+    return all(
+        isinstance(part, tirx.FloatImm | tirx.IntImm) or (isinstance(part, ir.Call) and _is_constant(part))
+        for part in parts
+    )
 
 
 def _length(extent: Any, lengths: Mapping[Var, PrimExpr]) -> int | None:

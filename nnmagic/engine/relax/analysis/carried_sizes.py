@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, cast
 
 from nnmagic.engine.relax.analysis.dim_labels import new_labels
 from nnmagic.engine.relax.analysis.entry_signature import type_of
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, If, Let, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import OPERATORS
@@ -69,16 +70,7 @@ def _is_of_tensors(function: Function) -> bool:
 
 
 def _has_unknown(function: Function) -> bool:
-    return any(ANY in leaf.shape for param in function.params for leaf in _leaves(type_of(param)))
-
-
-def _leaves(type_: Type) -> Iterator[TensorType]:
-    """Yield the tensors of a type, tuples flattened."""
-    if isinstance(type_, TupleType):
-        for field in type_.fields:
-            yield from _leaves(field)
-    elif isinstance(type_, TensorType):
-        yield type_
+    return any(ANY in leaf.shape for param in function.params for leaf in leaves(type_of(param)))
 
 
 def _map_leaves(type_: Type, tensors: Iterator[TensorType]) -> Type:
@@ -90,7 +82,7 @@ def _map_leaves(type_: Type, tensors: Iterator[TensorType]) -> Type:
 def _name(function: Function, shapes: Sequence[_Shape]) -> Function:
     """Return the function with names for the unknown sizes of its parameters."""
     labels = new_labels(function, "carried_")
-    given = [leaf for param in function.params for leaf in _leaves(type_of(param))]
+    given = [leaf for param in function.params for leaf in leaves(type_of(param))]
     named = [
         replace(leaf, shape=tuple(AnyDim(next(labels)) if dim == ANY else dim for dim in leaf.shape))
         for leaf in given
@@ -98,7 +90,7 @@ def _name(function: Function, shapes: Sequence[_Shape]) -> Function:
     assert function.ret_type is not None
     results = [
         leaf if not isinstance(shape, int) else replace(leaf, shape=named[shape].shape)
-        for leaf, shape in zip(_leaves(function.ret_type), shapes, strict=True)
+        for leaf, shape in zip(leaves(function.ret_type), shapes, strict=True)
     ]
     types = iter(named)
     params = tuple(
@@ -115,7 +107,7 @@ def _result_shapes(
 ) -> Sequence[_Shape]:
     """Return whose shape each tensor of a loop's result has: a parameter's whose shape no round changes."""
     assert function.ret_type is not None
-    results = list(_leaves(function.ret_type))
+    results = list(leaves(function.ret_type))
     opened: Sequence[_Shape] = [_OPEN] * len(results)
     shapes = _Shapes(function, {**result_shapes, name: opened}, name)
     ends = list(flatten(shapes.of(function.body)))
@@ -227,7 +219,7 @@ def _spread(shape: _Shape, arg: Expr) -> list[_Shape]:
     if isinstance(shape, tuple):
         return list(flatten(shape))
     assert arg.checked_type is not None
-    return [shape for _ in _leaves(arg.checked_type)] if shape is None or shape is _OPEN else [shape]
+    return [shape for _ in leaves(arg.checked_type)] if shape is None or shape is _OPEN else [shape]
 
 
 def _number(type_: Type, numbers: Iterator[int]) -> _Shape:

@@ -187,12 +187,7 @@ class Optimized:
 
 
 def optimize(
-    module: Module,
-    entry: str,
-    opt_level: int,
-    graph: CallGraph,
-    *,
-    runs: list[PassRun] | None = None,
+    module: Module, entry: str, opt_level: int, graph: CallGraph, *, runs: list[PassRun] | None = None
 ) -> Optimized:
     """Run the compiler's passes on a typed module.
 

@@ -40,11 +40,7 @@ from nnmagic.engine.relax.codegen.aot.remarks import find_remarks
 from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram, with_clock
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
-from nnmagic.engine.relax.codegen.object_code import (
-    KERNEL_PREFIX,
-    ObjectCode,
-    compile_parts,
-)
+from nnmagic.engine.relax.codegen.object_code import KERNEL_PREFIX, ObjectCode, compile_parts
 from nnmagic.engine.relax.codegen.program_plan import ProgramPlan
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.legalize.debugging import prints
@@ -114,7 +110,7 @@ class RelaxProgram:
             if name == "relax":
                 return stage_texts.module_text(self.plan.lowered)
             if name == "tir":
-                return stage_texts.kernels_text(self._kernels)
+                return stage_texts.module_text(self._kernels)
             return stage_texts.code_text(self._objects, name)
 
 

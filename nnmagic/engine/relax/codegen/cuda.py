@@ -79,15 +79,11 @@ class CudaProgram:
         with relax_pipeline.COMPILING:
             if name == "relax":
                 return str(self.lowered.script(show_meta=False))
-            return stage_texts.kernels_text(self.kernels) if name == "tir" else self.source
+            return stage_texts.module_text(self.kernels) if name == "tir" else self.source
 
 
 def build_cuda(
-    module: Module,
-    entry: str,
-    graph: CallGraph,
-    target: tvm.target.Target,
-    opt_level: int,
+    module: Module, entry: str, graph: CallGraph, target: tvm.target.Target, opt_level: int
 ) -> CudaProgram:
     """Compile a function: every kernel is CUDA; the host checks conditions and computes sizes.
 

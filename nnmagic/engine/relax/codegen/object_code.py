@@ -309,11 +309,6 @@ def _is_public(function: tirx.PrimFunc) -> bool:
     return "global_symbol" in function.attrs
 
 
-def _is_final(function: tirx.PrimFunc) -> bool:
-    """Return whether a function has its symbol, or needs none because only its module calls it."""
-    return _is_public(function) or ROUNDS in function.attrs
-
-
 def _symbol(var: Any) -> str:
     """Return the symbol of a kernel, prefixed so that it clashes with no C library."""
     return f"{KERNEL_PREFIX}{var.name_hint}"
@@ -342,16 +337,17 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
         ]
         together = tvm.IRModule({var: function for group in lowered for var, function in group.items()})
         whole = run_passes([make() for make in _HOST_PASSES], together)
-    public = {
-        var: function if _is_final(function) else function.with_attr("global_symbol", _symbol(var))
+    named = {
+        var: function.with_attr("global_symbol", _symbol(var))
         for var, function in whole.functions_items()
+        if not _is_public(function) and ROUNDS not in function.attrs  # only their module calls rounds
     }
-    return tvm.IRModule(public)
+    return tvm.IRModule({**dict(whole.functions_items()), **named})
 
 
 def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     module = tvm.get_global_func("target.build.llvm")(lowered, target)
-    return ObjectCode(module, write_module(module, "o"))
+    return ObjectCode(module, write_module(module))
 
 
 _SETTABLE = """
@@ -392,4 +388,4 @@ def load_llvm(text: str) -> ObjectCode:
             path = Path(folder, "code.ll")
             path.write_text(text)
             module = load(str(path), "ll")
-    return ObjectCode(module, write_module(module, "o"))
+    return ObjectCode(module, write_module(module))

@@ -18,8 +18,8 @@ from nnmagic.engine.relax.compiler_process import file_limit
 _ROOM_BYTES = 64 << 20
 
 
-def write_module(module: tvm.runtime.Module, form: str) -> bytes:
-    """Return what TVM writes of a module to a file, which lies in memory where the system supports that.
+def write_module(module: tvm.runtime.Module) -> bytes:
+    """Return the object file of a module; TVM writes it to memory where the system supports that.
 
     Raises EngineError where LLVM would end the process because there is no room for the file.
     """
@@ -28,7 +28,7 @@ def write_module(module: tvm.runtime.Module, form: str) -> bytes:
         raise engine_error(message, hint="raise the limit of the size of files (ulimit -f)")
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("nnmagic"), "rb") as file:
-            module.write_to_file(f"/proc/self/fd/{file.fileno()}", form)
+            module.write_to_file(f"/proc/self/fd/{file.fileno()}", "o")
             return file.read()
     with tempfile.TemporaryDirectory() as folder:
         if (free := shutil.disk_usage(folder).free) < _ROOM_BYTES:
@@ -36,8 +36,8 @@ def write_module(module: tvm.runtime.Module, form: str) -> bytes:
                 f"LLVM cannot write machine code here, because the disk of {folder} has {free} free bytes"
             )
             raise engine_error(message, hint="free some, or name another folder by TMPDIR")
-        path = Path(folder, f"module.{form}")
-        module.write_to_file(_path_for_tvm(folder, path.name), form)
+        path = Path(folder, "module.o")
+        module.write_to_file(_path_for_tvm(folder, path.name), "o")
         return path.read_bytes()
 
 

@@ -8,15 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import tvm
-from tvm import tirx
-
-
-def kernels_text(module: tvm.IRModule) -> str:
-    """Return the TIR functions of a lowered module as text."""
-    kernels = {
-        var: function for var, function in module.functions_items() if isinstance(function, tirx.PrimFunc)
-    }
-    return module_text(tvm.IRModule(kernels))
 
 
 def module_text(module: tvm.IRModule) -> str:
@@ -38,7 +29,7 @@ def code_text(libraries: Iterable[Any], stage: str) -> str:
 
 def kernel_texts(module: tvm.IRModule) -> dict[str, str]:
     """Return the text of each TIR function of a lowered module, by name."""
-    _, *functions = re.split(r"(?m)^(?=    @T\.prim_func)", kernels_text(module))
+    _, *functions = re.split(r"(?m)^(?=    @T\.prim_func)", module_text(module))
     texts = [textwrap.dedent(text).rstrip() for text in functions]
     return {_name_of(text): text for text in texts}
 

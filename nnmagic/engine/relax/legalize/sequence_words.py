@@ -78,6 +78,13 @@ class SequenceWords:
             return [tirx.bitwise_or(wide, at)]
         return [key, at] if self.by_index else [key]
 
+    def _store_outputs(self, words: Sequence[PrimExpr], at: Sequence[Index]) -> Stmt:
+        """Store what all outputs have at an index for the words of a place."""
+        return sequence([self._store_output(name, words, at) for name in self.outputs])
+
+    def _store_output(self, name: str, words: Sequence[PrimExpr], at: Sequence[Index]) -> Stmt:
+        return tirx.BufferStore(self.outputs[name], self._result(name, words, at), at)
+
     def _result(self, name: str, words: Sequence[PrimExpr], index: Sequence[Index]) -> PrimExpr:
         """Return an element of an output, the one at ``index``, from its word."""
         if not self.by_index:
@@ -131,7 +138,7 @@ class SequenceWords:
             def element(lane: PrimExpr) -> Stmt:
                 words = [tirx.BufferLoad(part, [row * columns.lanes + lane]) for part in columns.parts]
                 at = index(lane, row)
-                return tirx.BufferStore(self.outputs[name], self._result(name, words, at), at)
+                return self._store_output(name, words, at)
 
             return vector_loop(columns.lanes, element)
 
@@ -170,7 +177,7 @@ class SequenceWords:
             def element(row: int, lane: PrimExpr) -> Stmt:
                 words = [tirx.BufferLoad(square, [row * lanes + lane]) for square in squares]
                 at = index(row, start + lane)
-                return tirx.BufferStore(self.outputs[name], self._result(name, words, at), at)
+                return self._store_output(name, words, at)
 
             statements += [vector_loop(lanes, partial(element, row)) for row in range(lanes)]
             return sequence(statements)

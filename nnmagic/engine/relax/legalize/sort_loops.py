@@ -267,12 +267,7 @@ class SequenceSort(SequenceWords):
             return sequence(moves)
 
         def store(at: PrimExpr) -> Stmt:
-            words = [part[at] for part in flat]
-            stores = [
-                tirx.BufferStore(output, self._result(name, words, index(at)), index(at))
-                for name, output in self.outputs.items()
-            ]
-            return sequence(stores)
+            return self._store_outputs([part[at] for part in flat], index(at))
 
         statements = [
             *map(tirx.AllocBuffer, [*matrix, *flat]),
@@ -299,13 +294,7 @@ class SequenceSort(SequenceWords):
         registers = [builders.local_array(count, word, "kept") for word in self.words]
 
         def store(at: PrimExpr) -> Stmt:
-            stores = [
-                tirx.BufferStore(
-                    output, self._result(name, [register[at] for register in registers], index(at)), index(at)
-                )
-                for name, output in self.outputs.items()
-            ]
-            return sequence(stores)
+            return self._store_outputs([register[at] for register in registers], index(at))
 
         selected = select_lowest(lambda at: self._word(index(at)), self.length, registers)
         return sequence([*map(tirx.AllocBuffer, registers), *selected, loop("at", count, store)])
@@ -355,11 +344,7 @@ class SequenceSort(SequenceWords):
             else:
                 lifted = tirx.reinterpret("int64", words[place].astype("uint64")) + lowest[0].astype("int64")
                 columns = [lifted.astype(self.kind)]
-            stores = [
-                tirx.BufferStore(output, self._result(name, columns, index(at)), index(at))
-                for name, output in self.outputs.items()
-            ]
-            return sequence(stores)
+            return self._store_outputs(columns, index(at))
 
         buffers = [words, *order, lowest, highest, side]
         statements: list[Stmt] = [tirx.AllocBuffer(buffer) for buffer in buffers]

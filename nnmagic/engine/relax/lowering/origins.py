@@ -97,15 +97,10 @@ class KernelOrigins:
                 self.kernels[call.args[0].name_hint].add(span)
 
 
-def _is_group(function: relax.Function) -> bool:
-    """Return whether a function is a group of operators, which becomes one kernel."""
-    return "Primitive" in (function.attrs or {})
-
-
 def _group_calls(module: tvm.IRModule) -> dict[str, list[tuple[str, relax.Function]]]:
     """Return the groups that each function calls, by name, in the order of the calls."""
     functions = {var: each for var, each in module.functions_items() if isinstance(each, relax.Function)}
-    groups = {var: each for var, each in functions.items() if _is_group(each)}
+    groups = {var: each for var, each in functions.items() if "Primitive" in (each.attrs or {})}
     return {
         var.name_hint: [
             (call.op.name_hint, groups[call.op])

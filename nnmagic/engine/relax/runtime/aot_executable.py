@@ -174,8 +174,7 @@ class AotExecutable:
         """Call the executable for any lengths, which is built now if it is not there."""
         assert self._general is not None
         run = self._built_general = self._built_general or self._general()
-        call_into = getattr(run, "call_into", None)
-        return run(arrays) if call_into is None else call_into(arrays, destinations, changed)
+        return run.call_into(arrays, destinations, changed)
 
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""

@@ -248,18 +248,11 @@ def make_direct_call(
     parameters, dims, results = program.parameters, program.dims, program.results
     filled = [np.zeros((), dtype) if program.scalars and not shape else None for shape, dtype in results]
     described = [_describe(*result, slot) for result, slot in zip(results, filled, strict=True)]
-    of_results = max(_known_elements(shape) for shape, _ in results) if results else 1
-    constant = max([*(_known_elements(shape) for shape, _ in parameters), of_results])
+    constant = max(_known_elements(shape) for shape, _ in (*parameters, *results, ((), None)))
     is_light = constant <= _MOST_LOCKED if program.work is None else program.work <= _MOST_WORK
-    if (
-        None in described
-        or not 0 < len(parameters) <= MAX_ARITY
-        or not 0 < len(results) + len(program.left) <= MAX_RESULTS
-        or len(dims) > MAX_DIMS
-        or constant > _MOST
-        or (program.parallel and not dims)
-        or (method := _loaded_method(code)) is None
-    ):
+    if None in described or constant > _MOST or not _fits(program):
+        return None
+    if (method := _loaded_method(code)) is None:
         return None
     addresses = np.empty(sum(1 + rank for _, _, rank in program.left), np.int64)
     words = {
@@ -286,11 +279,24 @@ def make_direct_call(
         Word.SCALARS: sum(slot is not None for slot in filled),
     }
     slots = [None if shape else _slot(kind) for shape, kind in parameters]
-    table = np.array([*(words[word] for word in Word), *_tail(program, slots, described)], np.int64)
+    table = [*(words[word] for word in Word), *_tail(program, slots, described)]
     parts = np.empty(3, object)
-    kept_alive = (run, held, results, addresses, program.left, slots, filled)
-    parts[:] = otherwise, table, kept_alive
+    parts[:] = (
+        otherwise,
+        np.array(table, np.int64),
+        (run, held, results, addresses, program.left, slots, filled),
+    )
     return _new_function(method, parts)
+
+
+def _fits(program: Signature) -> bool:
+    """Return whether a table has room for the arrays and the sizes of a program."""
+    return (
+        0 < len(program.parameters) <= MAX_ARITY
+        and 0 < len(program.results) + len(program.left) <= MAX_RESULTS
+        and len(program.dims) <= MAX_DIMS
+        and (bool(program.dims) or not program.parallel)
+    )
 
 
 def _tail(

@@ -56,7 +56,9 @@ def as_tensor(array: np.ndarray) -> Tensor:
 
 def as_array(tensor: Tensor) -> np.ndarray:
     """Return a writable NumPy array that shares the tensor's memory and keeps it alive."""
-    return bfloat16_array(tensor) if str(tensor.dtype) == "bfloat16" else plain_array(tensor)
+    if str(tensor.dtype) == "bfloat16":  # which DLPack does not export to NumPy
+        return as_array(_view(tensor, "uint16")).view(_BFLOAT16)
+    return _writable(np.from_dlpack(tensor))
 
 
 def argument_array(value: object, name: str, dtype: np.dtype[np.generic]) -> np.ndarray:
@@ -67,14 +69,9 @@ def argument_array(value: object, name: str, dtype: np.dtype[np.generic]) -> np.
     return array
 
 
-def plain_array(tensor: Tensor) -> np.ndarray:
-    """Return what ``as_array`` does, for a dtype that NumPy has itself."""
-    return _writable(np.from_dlpack(tensor))
-
-
 def host_array(tensor: Tensor) -> np.ndarray:
     """Return the values of a tensor of any device; it shares the memory of a tensor of the CPU."""
-    return plain_array(tensor) if tensor.device.dlpack_device_type() == _CPU else copy_from_device(tensor)
+    return as_array(tensor) if tensor.device.dlpack_device_type() == _CPU else copy_from_device(tensor)
 
 
 def copy_from_device(tensor: Tensor) -> np.ndarray:
@@ -88,11 +85,6 @@ def copy_from_device(tensor: Tensor) -> np.ndarray:
 def address_of(array: np.ndarray) -> ctypes.c_void_p:
     """Return the address of a contiguous array's memory, for TVM."""
     return ctypes.c_void_p(array.ctypes.data)
-
-
-def bfloat16_array(tensor: Tensor) -> np.ndarray:
-    """Return what ``as_array`` does, for bfloat16, which DLPack does not export to NumPy."""
-    return plain_array(_view(tensor, "uint16")).view(_BFLOAT16)
 
 
 def _empty(shape: Sequence[int], dtype: str) -> Tensor:

@@ -8,7 +8,6 @@ workspace. It returns 0; the state says whether it failed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tvm import ir, tirx
 
@@ -20,8 +19,8 @@ from nnmagic.engine.relax.codegen.aot.program import KernelCall, NativeFunction,
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED
 from nnmagic.engine.relax.runtime.native_entry import ENTRY
-from nnmagic.engine.relax.tir.builders import as_pointer, words_at
-from nnmagic.engine.relax.tir.types import Buffer, PrimFunc, Var
+from nnmagic.engine.relax.tir.builders import as_pointer, dtype_of, words_at
+from nnmagic.engine.relax.tir.types import PrimFunc, Var
 
 _INT32 = ir.PrimType("int32")
 
@@ -32,7 +31,8 @@ def lower_to_pointer_args(kernel: PrimFunc, *, polled: bool = True) -> PrimFunc:
     polled: whether it asks now and then if it is to stop.
     """
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
-    pointers = [tirx.Var(f"{buffer.name}_data", _pointer_type(buffer)) for buffer in buffers]
+    types = [ir.PointerType(ir.PrimType(dtype_of(buffer))) for buffer in buffers]
+    pointers = [tirx.Var(f"{buffer.name}_data", type_) for buffer, type_ in zip(buffers, types, strict=True)]
     declared = [
         tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)
     ]
@@ -40,10 +40,6 @@ def lower_to_pointer_args(kernel: PrimFunc, *, polled: bool = True) -> PrimFunc:
     params = [*pointers, *kernel_sizes(kernel)]
     function = tirx.PrimFunc(params, body, _INT32, kernel.attrs).without_attr("global_symbol")
     return function.with_attr(POLLED, tirx.const(int(polled)))
-
-
-def _pointer_type(buffer: Buffer) -> Any:
-    return ir.PointerType(ir.PrimType(str(buffer.ty.dtype)))
 
 
 def function_variables(program: AotProgram, symbol: str) -> Variables:

@@ -160,11 +160,7 @@ class _FunctionAnalysis:
     """The analysis of one function, in which the parameters ``candidates`` may be changed."""
 
     def __init__(
-        self,
-        planning: _Planning,
-        function: RelaxExpr,
-        var: ir.GlobalVar | None,
-        candidates: Collection[int],
+        self, planning: _Planning, function: RelaxExpr, var: ir.GlobalVar | None, candidates: Collection[int]
     ) -> None:
         self.planning, self.var = planning, var
         self.excluded = set(range(len(function.params))) - set(candidates)

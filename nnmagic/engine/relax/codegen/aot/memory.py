@@ -176,12 +176,9 @@ def values_read(step: aot.Step) -> Iterator[aot.Value]:
             yield from args[:reads]
         case aot.ScalarCode(reads=reads):
             yield from reads
-        case aot.StoreElement(storage=storage, values=values):
-            yield storage
-            yield from values.values()
         case aot.CopyArray(source=source):
             yield source
-        case aot.PointAt(target=target, values=values):
+        case aot.StoreElement(storage=target, values=values) | aot.PointAt(target=target, values=values):
             yield target
             yield from values.values()
         case aot.FunctionCall(args=args):

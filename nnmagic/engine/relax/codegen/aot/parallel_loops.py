@@ -144,11 +144,7 @@ class ParallelCall:
                 ]
             )
 
-        return [
-            *begin,
-            loop("piece", PIECES, piece, tirx.ForKind.PARALLEL),
-            loop("piece", PIECES, look),
-        ]
+        return [*begin, loop("piece", PIECES, piece, tirx.ForKind.PARALLEL), loop("piece", PIECES, look)]
 
     def _limit(self, counted: CountedLoop) -> PrimExpr:
         if isinstance(counted.limit, aot.Register):

@@ -44,10 +44,7 @@ _REGISTER_DTYPES = frozenset(
 
 
 def plan_aot_program(
-    module: tvm.IRModule,
-    name: str,
-    destinations: Mapping[int, int],
-    lengths: Sequence[int],
+    module: tvm.IRModule, name: str, destinations: Mapping[int, int], lengths: Sequence[int]
 ) -> AotProgram:
     """Plan the function ``name`` of a fused module as machine code.
 

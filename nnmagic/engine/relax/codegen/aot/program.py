@@ -426,10 +426,8 @@ def written_storage(step: Step) -> Iterator[Storage]:
             yield from (value for value in results if isinstance(value, Storage))
             if not isinstance(frame.nbytes, int) or frame.nbytes:
                 yield frame
-        case CopyArray(target=target):
+        case CopyArray(target=target) | StoreElement(storage=target):
             yield target
-        case StoreElement(storage=storage):
-            yield storage
 
 
 def written_values(step: Step) -> Iterator[Value]:
@@ -443,10 +441,8 @@ def written_values(step: Step) -> Iterator[Value]:
             yield from results
         case Assign(pairs=pairs):
             yield from (target for target, _ in pairs)
-        case PointAt(target=target) | CopyArray(target=target):
+        case PointAt(target=target) | CopyArray(target=target) | StoreElement(storage=target):
             yield target
-        case StoreElement(storage=storage):
-            yield storage
 
 
 #: The words of a call's state: how it ended, two details of a failure, the work until the next poll for

@@ -42,9 +42,7 @@ _CARRIED = "needs the number that the round before computed", ""
 
 
 def find_remarks(
-    program: AotProgram,
-    kernels: Mapping[ir.GlobalVar, PrimFunc],
-    origins: KernelOrigins,
+    program: AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc], origins: KernelOrigins
 ) -> list[Remark]:
     """Return the remarks of a program. ``kernels``: the scheduled ones."""
     functions = [each for each in program.functions if not each.name.endswith(IN_RANGE)]

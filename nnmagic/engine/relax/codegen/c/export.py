@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen.preloading import load_compiler, load_runtime
-from nnmagic.engine.relax.prepared_program import (
-    Prepared,
-    first_tensors,
-    prepare,
-)
+from nnmagic.engine.relax.prepared_program import Prepared, first_tensors, prepare
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.callgraph import call_graph
@@ -21,6 +17,8 @@ from nnmagic.relay.structure.callgraph import call_graph
 if TYPE_CHECKING:
     from nnmagic.engine.relax.codegen.c.functions import CFunction
 
+
+_T = TypeVar("_T")
 
 #: What the symbols of functions begin with that stay in this process, where C's library has names, too.
 IN_PROCESS = "nnm_of_"
@@ -53,13 +51,6 @@ def compile_c_functions(
 
     ``target`` names another machine; None is this one. Raises EngineError for what cannot become C.
     """
-    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
-
-    load_runtime()
-    if not has_compiler():
-        hint = "install apache-tvm, or unset TVM_USE_RUNTIME_LIB"
-        raise engine_error("nothing can be exported to C: TVM's compiler is not here", hint=hint)
-    load_compiler()
 
     def compile_all() -> tuple[list[CFunction], bytes]:
         from nnmagic.engine.relax.codegen.c.functions import link
@@ -67,7 +58,7 @@ def compile_c_functions(
         functions = [_compile(source, target) for source in sources]
         return functions, link(functions).code
 
-    return run_interruptible(compile_all)
+    return _run_compiler(compile_all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +76,6 @@ def load_c_function(source: CSource, choose: Callable[[CFunction], str]) -> CPoi
 
     Raises EngineError for what cannot become C.
     """
-    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
-
-    load_runtime()
-    load_compiler()
 
     def load() -> CPointer:
         from nnmagic.engine.relax.codegen.c.adapter_code import ADDRESS_OF, adapter_code
@@ -100,7 +87,19 @@ def load_c_function(source: CSource, choose: Callable[[CFunction], str]) -> CPoi
         library = load_objects([link([function], adapter_code(function, signature)).code])
         return CPointer(library[ADDRESS_OF](), signature, function, library)
 
-    return run_interruptible(load)
+    return _run_compiler(load)
+
+
+def _run_compiler(work: Callable[[], _T]) -> _T:
+    """Load the compiler, and do some work with it that an interrupt ends."""
+    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
+
+    load_runtime()
+    if not has_compiler():
+        hint = "install apache-tvm, or unset TVM_USE_RUNTIME_LIB"
+        raise engine_error("nothing can be exported to C: TVM's compiler is not here", hint=hint)
+    load_compiler()
+    return run_interruptible(work)
 
 
 def _compile(

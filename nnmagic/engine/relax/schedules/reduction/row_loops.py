@@ -72,10 +72,10 @@ def emit_rows(machine: CpuModel, kernel: ReductionKernel, rows: Sequence[Var], l
     Where only the call knows the sizes, it chooses one of several versions of the loops.
     """
     if kernel.is_static:
-        return RowLoops(machine, kernel, rows, lane).statements()
+        return RowLoops(RowPlan(machine, kernel, rows, lane)).statements()
 
     def emit(version: RowVersion) -> Stmt:
-        return sequence(RowLoops(machine, kernel, rows, lane, version).statements())
+        return sequence(RowLoops(RowPlan(machine, kernel, rows, lane, version)).statements())
 
     plan = RowPlan(machine, kernel, rows, lane, RowVersion())
     threads = machine.threads_condition(Work.ROW_OPERATIONS, count_operations(kernel))
@@ -99,16 +99,8 @@ class RowLoops:
     The kernel's kept buffers, which only its stages read, exist for one row at a time.
     """
 
-    def __init__(
-        self,
-        machine: CpuModel,
-        kernel: ReductionKernel,
-        rows: Sequence[Var],
-        lane: Var,
-        version: RowVersion | None = None,
-    ) -> None:
-        self._machine = machine
-        self._plan = RowPlan(machine, kernel, rows, lane, version)
+    def __init__(self, plan: RowPlan) -> None:
+        self._machine, self._plan = plan.machine, plan
         self._prefetched: set[Buffer] = set()
 
     def statements(self) -> list[Stmt]:

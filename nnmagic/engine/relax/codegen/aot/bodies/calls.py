@@ -50,9 +50,7 @@ class CallEmitter(StepEmitter):
                 pointers.append(as_pointer(self.address(value)))
         for value in writes:
             if isinstance(value, aot.Register):
-                spilled = self.new_local(value_dtype(value), "outcome")
-                pointers.append(pointer_to(spilled))
-                after.append(store_first(self.local(value), first_of(spilled)))
+                pointers.append(self._outcome(value, after))
             else:
                 assert isinstance(value, aot.Storage)
                 pointers.append(as_pointer(self.address(value)))
@@ -66,6 +64,12 @@ class CallEmitter(StepEmitter):
         if self.clocked is not None:
             run = self._time(run, self.clocked.index(step), step.sizes)
         return [*statements, run, *after]
+
+    def _outcome(self, register: aot.Register, after: list[Stmt]) -> PrimExpr:
+        """Return where a call writes what becomes a register after it."""
+        spilled = self.new_local(value_dtype(register), "outcome")
+        after.append(store_first(self.local(register), first_of(spilled)))
+        return pointer_to(spilled)
 
     def _time(self, run: Stmt, number: int, sizes: Sequence[PrimExpr]) -> Stmt:
         """Add the time of a call to a row of the times."""
@@ -119,9 +123,7 @@ class CallEmitter(StepEmitter):
             args.append(loaded)
         for number, result in enumerate(step.results):
             if isinstance(result, aot.Register):
-                spilled = self.new_local(value_dtype(result), "outcome")
-                args.append(pointer_to(spilled))
-                after.append(store_first(self.local(result), first_of(spilled)))
+                args.append(self._outcome(result, after))
             else:
                 args.append(blocks[number] if number in blocks else self.address(result))
         if step.result_dims:

@@ -209,10 +209,7 @@ class EndsEmitter(RegisterEmitter):
                 dtype = dtype_of(local)
                 slot = tirx.decl_buffer((1,), dtype, "saved", data_alignment=item_bytes(dtype))
                 address = self.state_address + as_expr(8 * (function.saved + number))
-                save += [
-                    tirx.DeclBuffer(slot, data=as_pointer(address)),
-                    store_first(slot, first_of(local)),
-                ]
+                save += [tirx.DeclBuffer(slot, data=as_pointer(address)), store_first(slot, first_of(local))]
                 restore.append(store_first(local, first_of(slot)))
             emitter = emitter.caller
         return save, restore

@@ -72,10 +72,7 @@ class StepEmitter(StorageEmitter):
         return [*declared, *bound, statement, *chosen, *declaration, tirx.BufferStore(view, value, [offset])]
 
     def _scalar_stage(
-        self,
-        stage: Stage,
-        values: Mapping[Buffer, aot.Value],
-        sizes: Mapping[Var, PrimExpr],
+        self, stage: Stage, values: Mapping[Buffer, aot.Value], sizes: Mapping[Var, PrimExpr]
     ) -> list[Stmt]:
         names: dict[Var, PrimExpr] = {axis: as_expr(0) for axis in stage.axes} | dict(sizes)
         declared: list[Stmt] = []
@@ -150,36 +147,29 @@ class StepEmitter(StorageEmitter):
         return [*reads, *writes]
 
     def _check(self, step: aot.Check) -> list[Stmt]:
-        details: list[Stmt] = []
         assert self.state is not None
+        fail = self.fail(FAILURES + step.number)
         if step.condition is not None:
             condition = step.condition
-            holds = self.load(condition) if isinstance(condition, aot.Register | aot.Immediate) else condition
-            wrong = tirx.Not(holds)
-        elif step.index is not None:
-            index = tirx.Var("index", "int64")
-            size = step.size
-            loaded = self.load(step.index)
-            declared = tirx.Bind(index, loaded if dtype_of(loaded) == "int64" else tirx.Cast("int64", loaded))
-            # One comparison for both bounds: as unsigned, a negative index is larger than any size.
-            unsigned = tirx.Cast("uint64", index) >= tirx.Cast("uint64", as_expr(size))
-            details = [
-                store_word(self.state, aot.DETAIL, index),
-                store_word(self.state, aot.DETAIL + 1, size),
+            is_value = isinstance(condition, aot.Register | aot.Immediate)
+            holds = self.load(condition) if is_value else condition
+            return [tirx.IfThenElse(tirx.Not(holds), sequence(fail), None)]
+        if step.index is not None:
+            number, loaded = tirx.Var("index", "int64"), self.load(step.index)
+            declared = [
+                tirx.Bind(number, loaded if dtype_of(loaded) == "int64" else tirx.Cast("int64", loaded))
             ]
-            failed = sequence([*details, *self.fail(FAILURES + step.number)])
-            return [declared, tirx.IfThenElse(unsigned, failed, None)]
+            # One comparison for both bounds: as unsigned, a negative index is larger than any size.
+            wrong = tirx.Cast("uint64", number) >= tirx.Cast("uint64", as_expr(step.size))
         else:
             assert step.report is not None
             report = tirx.decl_buffer((2,), "int64", "report", data_alignment=8)
-            details = [
-                store_word(self.state, aot.DETAIL, report[1]),
-                store_word(self.state, aot.DETAIL + 1, step.size),
-            ]
-            failed = sequence([*details, *self.fail(FAILURES + step.number)])
+            declared, number = self.declare(report, step.report), report[1]
             wrong = tirx.NE(report[0], as_expr(0))
-            return [*self.declare(report, step.report), tirx.IfThenElse(wrong, failed, None)]
-        return [tirx.IfThenElse(wrong, sequence(self.fail(FAILURES + step.number)), None)]
+        details = [
+            store_word(self.state, aot.DETAIL + at, word) for at, word in enumerate((number, step.size))
+        ]
+        return [*declared, tirx.IfThenElse(wrong, sequence([*details, *fail]), None)]
 
     def _name_sizes(self, step: aot.NameSizes) -> list[Stmt]:
         if not isinstance(step.vector, aot.Storage):

@@ -63,17 +63,23 @@ class StorageEmitter(EndsEmitter):
             if value.copies > _MOST_COMPARED:
                 statements += self._find_free_copy(value, begin, stride)
                 continue
-            # There is one copy more than holders, so one is free by the pigeonhole principle: if it
-            # is none of the others, it is the last.
-            chosen: PrimExpr = begin + stride * (value.copies - 1)
-            for number in reversed(range(value.copies - 1)):
-                copy = begin + stride * number
-                free: PrimExpr = tirx.const(1, "bool")
-                for holder in value.holders:
-                    free = tirx.And(free, tirx.NE(first_of(self.local(holder)), copy))
-                chosen = tirx.Select(free, copy, chosen)
+            copies = [begin + stride * number for number in range(value.copies)]
+            chosen = self._first_free(value, copies, copies)
             statements.append(store_first(self.local(value), chosen))
         return statements
+
+    def _first_free(
+        self, storage: aot.Storage, addresses: Sequence[PrimExpr], values: Sequence[PrimExpr]
+    ) -> PrimExpr:
+        """Return the value of the first address that no pointer of the loop holds; else the last value."""
+        # There is one copy more than holders, so one is free by the pigeonhole principle: if it is none of
+        # the others, it is the last.
+        chosen = values[-1]
+        for address, value in reversed(list(zip(addresses[:-1], values[:-1], strict=True))):
+            held = (first_of(self.local(holder)) for holder in storage.holders)
+            free = tirx.all(tirx.const(1, "bool"), *(tirx.NE(each, address) for each in held))
+            chosen = tirx.Select(free, value, chosen)
+        return chosen
 
     def _find_free_copy(self, value: aot.Storage, begin: PrimExpr, stride: PrimExpr) -> list[Stmt]:
         """Do the same with loops: the code is linear in the number of copies."""
@@ -115,13 +121,9 @@ class StorageEmitter(EndsEmitter):
         blocks = root.blocks[storage]
         if storage.copies == 1:
             return [], blocks, as_expr(0)
-        chosen: PrimExpr = as_expr(2 * (storage.copies - 1))
-        for number in reversed(range(storage.copies - 1)):
-            address = tirx.BufferLoad(blocks, [as_expr(2 * number)])
-            free: PrimExpr = tirx.const(1, "bool")
-            for holder in storage.holders:
-                free = tirx.And(free, tirx.NE(first_of(self.local(holder)), address))
-            chosen = tirx.Select(free, as_expr(2 * number), chosen)
+        numbers = [as_expr(2 * number) for number in range(storage.copies)]
+        addresses = [tirx.BufferLoad(blocks, [number]) for number in numbers]
+        chosen = self._first_free(storage, addresses, numbers)
         number = self.new_local("int64", "block_number")
         return [store_first(number, chosen)], blocks, first_of(number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -132,10 +133,7 @@ def has_shape(type_: ir.Type) -> bool:
 
 def count_elements(array: aot.Array) -> Extent:
     """Return the number of elements of an array."""
-    elements: Extent = 1
-    for dim in array.shape:
-        elements = elements * dim
-    return elements
+    return math.prod(array.shape)
 
 
 def static_or_key(size: Extent) -> object:

@@ -35,7 +35,7 @@ from nnmagic.engine.relax.runtime.callbacks import (
 from nnmagic.engine.relax.runtime.compiled_program import TOO_DEEP
 from nnmagic.engine.relax.tir.builders import dtype_of
 from nnmagic.engine.relax.tir.regions import expand_regions
-from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, RelaxExpr, Var
+from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, RelaxExpr, Var
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
 _RESHAPE = ir.Op.get("relax.reshape")
@@ -81,17 +81,22 @@ class CallPlanner(ValuePlanner):
         if COPIES_RESULT in (function.attrs or {}) and _is_own(reads[0]):
             return reads[0]  # the end of the program copies it, where it is not in the memory of the result
         if var in self.in_place.kernels:
-            number, _, _ = self.planner.kernel_in_place(kernel)
-            if isinstance(reads[number], aot.Storage):
+            # The copying kernel stays for calls that need the old array as well.
+            number, name, changing = self.planner.kernel_in_place(kernel)
+            if isinstance(changed := reads[number], aot.Storage):
                 others = [*arrays[:number], *arrays[number + 1 :], *outputs[1:]]
                 work = sum(map(count_elements, others), start=1)
                 more = [self.planner.place(output) for output in outputs[1:]]
-                changed = self._change(region, kernel, reads, more, sizes, work)
+                args = (*reads[:number], *reads[number + 1 :], changed, *more)
+                if more or not self._store_element(region, changing, args, sizes):
+                    self._run(region, name, changing, args, len(reads), sizes, work)
                 return (changed, *more) if more else changed
-        if (updated := self.in_place.updates.get(var)) is not None and isinstance(
-            reads[updated], aot.Storage
-        ):
-            return self._update(region, kernel, updated, reads, sizes, count_elements(outputs[0]))
+        updated = self.in_place.updates.get(var)
+        if updated is not None and isinstance(changed := reads[updated], aot.Storage):
+            name, updating = self.planner.updating_kernel(kernel, updated)
+            args = (*reads[:updated], *reads[updated + 1 :], changed)
+            self._run(region, name, updating, args, len(reads), sizes, count_elements(outputs[0]))
+            return changed
         written = [self.planner.place(output) for output in outputs]
         if COUNTS_ELEMENTS in (function.attrs or {}):
             self.bounds |= dict.fromkeys(written, count_elements(arrays[0]))
@@ -105,62 +110,42 @@ class CallPlanner(ValuePlanner):
                     values.setdefault(buffer, aot.Register(dtype_of(buffer), buffer.name))
                 region.append(aot.ScalarCode(stages, values, sizes, tuple(reads), call.span))
                 return planned
-        self.program.kernels[kernel] = function
-        work = sum((count_elements(output) for output in outputs), start=1)
-        taken = tuple(sizes[var] for var in aot.kernel_sizes(function))
-        # Kernels are called with addresses: their operands first, then the results, as `call_tir`
-        # has them.
-        called = (*reads, *written)
-        region.append(aot.KernelCall(kernel, called, len(reads), taken, work, span=call.span))
+        work = sum(map(count_elements, outputs), start=1)
+        self._run(region, kernel, function, (*reads, *written), len(reads), sizes, work, call.span)
         return planned
 
-    def _update(
+    def _run(
         self,
         region: aot.Region,
-        kernel: ir.GlobalVar,
-        number: int,
-        reads: Sequence[NativeValue],
+        name: ir.GlobalVar,
+        kernel: PrimFunc,
+        args: tuple[NativeValue, ...],
+        reads: int,
         sizes: Mapping[Var, PrimExpr],
         work: Extent,
-    ) -> aot.Storage:
-        """Plan an element-wise kernel that updates one of its operands in place."""
-        name, function = self.planner.updating_kernel(kernel, number)
-        changed, others = reads[number], [*reads[:number], *reads[number + 1 :]]
-        assert isinstance(changed, aot.Storage)
-        self.program.kernels[name] = function
-        taken = tuple(sizes[var] for var in aot.kernel_sizes(function))
-        region.append(aot.KernelCall(name, (*others, changed), len(reads), taken, work))
-        return changed
+        span: ir.Span | None = None,
+    ) -> None:
+        """Call a kernel, which has a name in the program."""
+        self.program.kernels[name] = kernel
+        # Kernels are called with addresses: their operands first, then the results, as `call_tir` has them.
+        taken = tuple(sizes[var] for var in aot.kernel_sizes(kernel))
+        region.append(aot.KernelCall(name, args, reads, taken, work, span=span))
 
-    def _change(
-        self,
-        region: aot.Region,
-        kernel: ir.GlobalVar,
-        reads: Sequence[NativeValue],
-        more: Sequence[NativeValue],
-        sizes: Mapping[Var, PrimExpr],
-        work: Extent,
-    ) -> aot.Storage:
-        """Plan a kernel that changes its first operand in place; ``more``: its other results."""
-        # The copying kernel stays for calls that need the old array as well.
-        number, name, function = self.planner.kernel_in_place(kernel)
-        changed, others = reads[number], [*reads[:number], *reads[number + 1 :]]
-        assert isinstance(changed, aot.Storage)
-        buffers = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
-        values = dict(zip(buffers, [*others, changed, *more], strict=True))
-        store = single_store(function)
-        if (
-            store is not None
-            and not more
-            and all(isinstance(other, aot.Register | aot.Immediate) for other in others)
-        ):
-            indices = tuple(store.indices)
-            region.append(aot.StoreElement(changed, store.buffer, indices, store.value, values, dict(sizes)))
-            return changed
-        self.program.kernels[name] = function
-        taken = tuple(sizes[var] for var in aot.kernel_sizes(function))
-        region.append(aot.KernelCall(name, (*others, changed, *more), len(reads), taken, work))
-        return changed
+    def _store_element(
+        self, region: aot.Region, kernel: PrimFunc, args: Sequence[NativeValue], sizes: Mapping[Var, PrimExpr]
+    ) -> bool:
+        """Plan a kernel that changes its last argument as a store, if it stores one element of others."""
+        *others, changed = args
+        store = single_store(kernel)
+        if store is None or not isinstance(changed, aot.Storage):
+            return False
+        if not all(isinstance(other, aot.Register | aot.Immediate) for other in others):
+            return False
+        buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+        values = dict(zip(buffers, args, strict=True))
+        indices = tuple(store.indices)
+        region.append(aot.StoreElement(changed, store.buffer, indices, store.value, values, dict(sizes)))
+        return True
 
     def _give(self, region: aot.Region, call: RelaxExpr, var: RelaxExpr) -> list[NativeValue]:
         """Return the arguments of a call; a copy of what the callee changes and is needed here."""
