@@ -15,8 +15,8 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried
 from nnmagic.engine.relax.codegen.aot.heap import DROP
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, round_up
 from nnmagic.engine.relax.runtime.callbacks import POLL
-from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
-from nnmagic.engine.relax.runtime.native_entry import FAILED, INTERRUPTED, TOO_DEEP, TOO_LONG
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH, MAX_LEVELS
+from nnmagic.engine.relax.runtime.native_entry import FAILED, INTERRUPTED, TOO_DEEP, TOO_LONG, TOO_MANY_LEVELS
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     as_pointer,
@@ -92,9 +92,11 @@ class EndsEmitter(RegisterEmitter):
             self.locals[_ROUNDS] = self.new_local("int64", "rounds")
             self.declared.append(store_first(self.locals[_ROUNDS], as_expr(0)))
         rounds = first_of(self.locals[_ROUNDS])
+        is_of_cells = any(isinstance(step, aot.MakeCell | aot.ReadCell) for step in self.function.steps())
+        most, code = (MAX_LEVELS, TOO_MANY_LEVELS) if is_of_cells else (MAX_CALL_DEPTH, TOO_DEEP)
         return [
             store_first(self.locals[_ROUNDS], rounds + as_expr(1)),
-            tirx.IfThenElse(rounds >= as_expr(MAX_CALL_DEPTH), sequence(self.fail(TOO_DEEP)), None),
+            tirx.IfThenElse(rounds >= as_expr(most), sequence(self.fail(code)), None),
         ]
 
     def _allocate_frame(self) -> list[Stmt]:

@@ -129,7 +129,7 @@ class RegisterEmitter:
         fence = f"llvm.arithmetic.fence.{'f32' if dtype == 'float32' else 'f64'}"
         return tirx.call_llvm_pure_intrin(dtype, fence, value)
 
-    def _store(self, target: aot.Register | aot.Storage, value: PrimExpr) -> Stmt:
+    def assign(self, target: aot.Register | aot.Storage, value: PrimExpr) -> Stmt:
         """Assign an expression to a register or a pointer."""
         local = self.local(target)
         if dtype_of(local) == "int8" and dtype_of(value) == "bool":
