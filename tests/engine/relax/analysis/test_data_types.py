@@ -1,7 +1,9 @@
-"""Data types as machine code: `data_types`, `cell_layout`, `cells`, `cell_executable`, `specialization`.
+"""Data types as machine code.
 
 What programs over them mean is judged by the snippets, by `interpreter/test_control_flow` and by random
-programs of the family `language`; here are memory, depth, sharing, dtypes, and what stays on the interpreter.
+programs of the family `language`; here are memory, depth, sharing, dtypes, and what stays on the interpreter:
+what `engine/relax/analysis/cell_layout`, `engine/relax/lowering/cells`, `engine/relax/codegen/aot/cells`,
+`engine/relax/runtime/cell_executable` and `relay/passes/specialization` do.
 """
 
 import ctypes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tvm import ir, relax, tirx
 
@@ -38,6 +38,7 @@ from nnmagic.engine.relax.tir.builders import (
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, RelaxExpr, Stmt, Var
 
 if TYPE_CHECKING:
+    from nnmagic.engine.relax.codegen.aot.bodies.registers import RegisterEmitter
     from nnmagic.engine.relax.codegen.aot.function_bodies import BodyEmitter
 
 #: The function that takes the address of a call's state and a number of bytes, and has memory for a cell of
@@ -209,22 +210,27 @@ def _words_for(nbytes: Extent) -> PrimExpr:
 
 def _allocate(emitter: BodyEmitter, length: PrimExpr, header: int | None = None) -> tuple[Var, list[Stmt]]:
     """Return the address of a new cell of so many words, and the statements that make it."""
-    state = emitter.state
+    state, root = emitter.state, cast("RegisterEmitter", emitter)
+    while root.caller is not None:
+        root = root.caller
+    place = root.cells
     assert state is not None
+    assert place is not None
     cell, nbytes = tirx.Var("cell", "int64"), tirx.Var("cell_bytes", "int64")
     failed = sequence(emitter.fail(FAILED))
     grow = [
         tirx.Evaluate(ir.Call(GROW, [emitter.state_address, nbytes], ret_ty=_INT32)),
         tirx.IfThenElse(tirx.EQ(state[aot.CELL_BLOCK], _ZERO), failed, None),
+        _set(place, state[aot.CELLS]),
     ]
     first = as_expr(header) if header is not None else tirx.shift_left(length, as_expr(LENGTH_SHIFT))
     too_long = tirx.IfThenElse(length >= as_expr(_MOST_WORDS), sequence(emitter.fail(FAILED)), None)
     return cell, [
         *([] if header is not None else [too_long]),
         tirx.Bind(nbytes, length * as_expr(8)),
-        tirx.IfThenElse(unlikely(state[aot.CELLS] + nbytes > state[aot.CELLS_END]), sequence(grow), None),
-        tirx.Bind(cell, state[aot.CELLS]),
-        tirx.BufferStore(state, cell + nbytes, [as_expr(aot.CELLS)]),
+        tirx.IfThenElse(unlikely(place[0] + nbytes > state[aot.CELLS_END]), sequence(grow), None),
+        tirx.Bind(cell, place[0]),
+        _set(place, cell + nbytes),
         *_store(cell, first),
     ]
 

@@ -165,20 +165,24 @@ class EndsEmitter(RegisterEmitter):
         return tirx.NE(self.state[aot.DIRECT], as_expr(0))
 
     def _hand_on_budget(self) -> list[Stmt]:
-        """Write the counter of work to the state, for another function."""
+        """Write the counter of work, and where the next cell begins, to the state, for another function."""
         if self.caller is not None:
             return self.caller._hand_on_budget()
+        cells = [] if self.cells is None else [store_word(self.state, aot.CELLS, first_of(self.cells))]
         if _BUDGET not in self.locals:
-            return []
-        return [store_word(self.state, aot.WORK, first_of(self.locals[_BUDGET]))]
+            return cells
+        return [*cells, store_word(self.state, aot.WORK, first_of(self.locals[_BUDGET]))]
 
     def _take_budget(self) -> list[Stmt]:
-        """Read the counter of work from the state, after another function."""
+        """Read the same from the state, after another function."""
         if self.caller is not None:
             return self.caller._take_budget()
-        if _BUDGET not in self.locals or self.state is None:
+        if self.state is None:
             return []
-        return [store_first(self.locals[_BUDGET], self.state[aot.WORK])]
+        cells = [] if self.cells is None else [store_first(self.cells, self.state[aot.CELLS])]
+        if _BUDGET not in self.locals:
+            return cells
+        return [*cells, store_first(self.locals[_BUDGET], self.state[aot.WORK])]
 
     def _work(self) -> PrimExpr:
         """Return the work of a round, or of a call, in elements."""

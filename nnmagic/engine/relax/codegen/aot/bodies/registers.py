@@ -62,6 +62,8 @@ class RegisterEmitter:
         self.declared: list[Stmt] = []
         self.locals: dict[aot.Register | aot.Storage, Buffer] = {}
         self.frame: list[Stmt] = []
+        #: Where the next cell begins: a register, which calls of functions hand on in the state.
+        self.cells: Buffer | None = None
         self.clocked = clocked
         #: What LLVM must not fuse with the sum that it is part of: what rounds add to one sum,
         #: and products that need not wait for the round before. That sum waits for fewer operations then.
