@@ -235,3 +235,90 @@ def test_rounds_that_make_values_run_one_after_the_other():
         f = nnmagic.compile(source, namespace={"np": np})
     assert any("its rounds make values of data types" in str(each.message) for each in said)
     np.testing.assert_array_equal(f(np.arange(3.0), 4), [6, 10, 14])
+
+
+ROUNDS = """class Row:
+    def End(): ...
+    def Row(x: Tensor[(2,), f64], n: i64, rest: Row): ...
+
+def row(x: Tensor[(2,), f64], n: i64) -> Row:
+    r = Row.End()
+    for i in range(n):
+        r = Row.Row(x + f64(i), i, r)
+    return r
+
+def length(r: Row) -> i64:
+    match r:
+        case Row.End():
+            return i64(0)
+        case Row.Row(_, _, rest):
+            return length(rest) + 1
+
+def first(r: Row, x: Tensor[(2,), f64]) -> Tensor[(2,), f64]:
+    match r:
+        case Row.End():
+            return x
+        case Row.Row(y, _, _):
+            return y
+
+def f(x: Tensor[(2,), f64], m: i64):
+    s, count, kept, last = 0.0, i64(0), Row.End(), x
+    for i in range(m):
+        made = row(x, i % 5)
+        count += length(made)
+        last = first(made, last) + first(row(last, i % 3), x)
+        for j in range(i % 4):
+            s += first(row(last * 0.1, j + 1), x).sum()
+        match made:
+            case Row.Row(y, n, rest):
+                x = y * 0.5
+                if n % 2 == 0:
+                    kept = Row.Row(last, length(rest), kept)
+            case Row.End():
+                x = x + 1.0
+    return s, count, last, kept
+"""
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_what_rounds_keep_survives_what_they_drop(opt_level):
+    arguments = np.array([0.5, -2.0]), np.int64(40)
+    results = [
+        nnmagic.compile(ROUNDS, **how)(*arguments) for how in ({"opt_level": opt_level}, {"engine": "numpy"})
+    ]
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-12)
+    assert results[0][1] == results[1][1]
+    np.testing.assert_allclose(results[0][2], results[1][2], rtol=1e-12)
+    ours, theirs = (items_of(result[3]) for result in results)
+    assert len(ours) == len(theirs) > 5
+    for (row, count), (other, expected) in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(row, other, rtol=1e-12)
+        assert count == expected
+
+
+def items_of(value):
+    """The arrays and numbers in a Row."""
+    items = []
+    while value.fields:
+        items.append(value.fields[:2])
+        value = value.fields[2]
+    return items
+
+
+def test_rounds_and_calls_that_keep_nothing_need_no_more_memory():
+    source = (
+        LIST
+        + """def f(n: i64, m: i64):
+    s, k = 0.0, i64(0)
+    while k < m:
+        s += total(onto(n, List.Nil()), f64(k))
+        k += 1
+    return s
+"""
+    )
+    f = nnmagic.compile(source)
+    assert f(10, 3) == 3 * 55 + 3
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert f(1_000, 20_000) == 20_000 * 500_500 + 20_000 * 19_999 // 2  # of 480 MB of cells
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 8 << 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from tvm import ir, relax, tirx
 
@@ -208,12 +208,63 @@ def _words_for(nbytes: Extent) -> PrimExpr:
     return tirx.Select(exceeds_any_memory(as_expr(nbytes)), as_expr(_MOST_WORDS), words)
 
 
-def _allocate(emitter: BodyEmitter, length: PrimExpr, header: int | None = None) -> tuple[Var, list[Stmt]]:
-    """Return the address of a new cell of so many words, and the statements that make it."""
-    state, root = emitter.state, cast("RegisterEmitter", emitter)
+def releases_cells(call: aot.FunctionCall) -> bool:
+    """Return whether what a call makes ends with it, as none of its results may be a cell."""
+    return "int64" not in call.callee.result_registers and makes_cells(call.callee)
+
+
+def keeps_no_cells(function: aot.NativeFunction) -> bool:
+    """Return whether what a round of a loop makes ends with it: it hands no new cell to the next.
+
+    What a cell holds is older than the cell.
+    """
+    if not function.loops or not makes_cells(function):
+        return False
+    new: set[aot.Value] = set()
+    steps = list(function.steps())
+    known = -1
+    while len(new) > known:
+        known = len(new)
+        for step in steps:
+            match step:
+                case aot.MakeCell(target=target):
+                    new.add(target)
+                case aot.FunctionCall(results=results):
+                    new.update(each for each in results if isinstance(each, aot.Register))
+                case aot.ReadCell(target=target, cell=source) | aot.PointAt(target=target, source=source):
+                    new.update({target} if source in new else ())
+                case aot.Assign(pairs=pairs) | aot.NextRound(assign=aot.Assign(pairs=pairs)):
+                    new.update(target for target, value in pairs if value in new)
+    carried = (target for step in steps if isinstance(step, aot.NextRound) for target, _ in step.assign.pairs)
+    kept = new.intersection(carried)
+    return not any(isinstance(each, aot.Storage) or each.dtype == "int64" for each in kept)
+
+
+def mark_cells(emitter: RegisterEmitter) -> tuple[list[Stmt], list[Stmt]]:
+    """Return the statements that note where the next cell begins, and those that free what came since.
+
+    If they are in a new block, these note where the next one begins instead: there is room the next time.
+    """
+    state, place = emitter.state, _place(emitter)
+    assert state is not None
+    mark, block = emitter.new_local("int64", "mark"), emitter.new_local("int64", "mark_block")
+    begin = state[aot.CELLS] if place is None else place[0]
+    back = tirx.BufferStore(state, mark[0], [as_expr(aot.CELLS)]) if place is None else _set(place, mark[0])
+    note = [_set(mark, begin), _set(block, state[aot.CELL_BLOCK])]
+    return note, [tirx.IfThenElse(tirx.EQ(state[aot.CELL_BLOCK], block[0]), back, sequence(note))]
+
+
+def _place(emitter: RegisterEmitter) -> Buffer | None:
+    """Return the register that holds where the next cell begins."""
+    root = emitter
     while root.caller is not None:
         root = root.caller
-    place = root.cells
+    return root.cells
+
+
+def _allocate(emitter: BodyEmitter, length: PrimExpr, header: int | None = None) -> tuple[Var, list[Stmt]]:
+    """Return the address of a new cell of so many words, and the statements that make it."""
+    state, place = emitter.state, _place(emitter)
     assert state is not None
     assert place is not None
     cell, nbytes = tirx.Var("cell", "int64"), tirx.Var("cell_bytes", "int64")

@@ -64,6 +64,8 @@ class RegisterEmitter:
         self.frame: list[Stmt] = []
         #: Where the next cell begins: a register, which calls of functions hand on in the state.
         self.cells: Buffer | None = None
+        #: What ends a round of a loop: it frees the cells that the round made, if no other reads them.
+        self.end_of_round: list[Stmt] = []
         self.clocked = clocked
         #: What LLVM must not fuse with the sum that it is part of: what rounds add to one sum,
         #: and products that need not wait for the round before. That sum waits for fewer operations then.
