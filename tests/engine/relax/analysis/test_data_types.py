@@ -283,9 +283,8 @@ def f(x: Tensor[(2,), f64], m: i64):
 @pytest.mark.parametrize("opt_level", [0, 3])
 def test_what_rounds_keep_survives_what_they_drop(opt_level):
     arguments = np.array([0.5, -2.0]), np.int64(40)
-    results = [
-        nnmagic.compile(ROUNDS, **how)(*arguments) for how in ({"opt_level": opt_level}, {"engine": "numpy"})
-    ]
+    ways = {"opt_level": opt_level}, {"engine": "numpy"}
+    results = [nnmagic.compile(ROUNDS, **way)(*arguments) for way in ways]
     np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-12)
     assert results[0][1] == results[1][1]
     np.testing.assert_allclose(results[0][2], results[1][2], rtol=1e-12)
