@@ -154,7 +154,7 @@ def has_lengths(artifact: Artifact) -> bool:
 
 def has_cells(prepared: Prepared) -> bool:
     """Return whether numbers stand for values of data types in a program."""
-    from nnmagic.engine.relax.analysis.data_types import CELL_OPERATORS
+    from nnmagic.engine.relax.analysis.cell_operators import CELL_OPERATORS
 
     return any(
         isinstance(node, OpRef) and node.name in CELL_OPERATORS

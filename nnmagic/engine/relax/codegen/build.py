@@ -28,7 +28,7 @@ from nnmagic.engine.relax.codegen import (
     relax_pipeline,
     stage_texts,
 )
-from nnmagic.engine.relax.codegen.aot.cells import cell_functions
+from nnmagic.engine.relax.codegen.aot.cell_memory import cell_functions
 from nnmagic.engine.relax.codegen.aot.entry import emit_entry, emit_release
 from nnmagic.engine.relax.codegen.aot.functions import (
     emit_functions,

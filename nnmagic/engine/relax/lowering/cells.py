@@ -8,7 +8,7 @@ from typing import cast
 from tvm import relax, tirx
 
 from nnmagic.engine.relax.analysis.cell_layout import open_axes
-from nnmagic.engine.relax.analysis.data_types import CLOSE
+from nnmagic.engine.relax.analysis.cell_operators import CLOSE
 from nnmagic.engine.relax.tir.types import RelaxExpr
 from nnmagic.relay.expr import Call
 from nnmagic.relay.types import ANY, TensorType

@@ -18,7 +18,7 @@ from nnmagic.diagnostics import Diagnostics, InternalError, internal_error
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.analysis.assertions import FAIL
 from nnmagic.engine.relax.analysis.attention import ATTENTION
-from nnmagic.engine.relax.analysis.data_types import CELL_OPERATORS, FIELD
+from nnmagic.engine.relax.analysis.cell_operators import CELL_OPERATORS, FIELD
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves

@@ -2,7 +2,9 @@
 
 What programs over them mean is judged by the snippets, by `interpreter/test_control_flow` and by random
 programs of the family `language`; here are memory, depth, sharing, dtypes, and what stays on the interpreter:
-what `engine/relax/analysis/cell_layout`, `engine/relax/lowering/cells`, `engine/relax/codegen/aot/cells`,
+what `engine/relax/analysis/cell_layout`, `engine/relax/analysis/cell_operators`,
+`engine/relax/analysis/pattern_tests`, `engine/relax/lowering/cells`, `engine/relax/codegen/aot/cells`,
+`engine/relax/codegen/aot/cell_memory`, `engine/relax/codegen/aot/planning/cells`,
 `engine/relax/runtime/cell_executable` and `relay/passes/specialization` do.
 """
 

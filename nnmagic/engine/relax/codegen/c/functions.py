@@ -13,7 +13,7 @@ import tvm
 from tvm import ir, tirx
 
 from nnmagic.engine import engine_error
-from nnmagic.engine.relax.codegen.aot.cells import cell_functions
+from nnmagic.engine.relax.codegen.aot.cell_memory import cell_functions
 from nnmagic.engine.relax.codegen.aot.entry import emit_plain_entry, emit_workspace_size
 from nnmagic.engine.relax.codegen.aot.functions import emit_functions, function_variables
 from nnmagic.engine.relax.codegen.aot.heap import heap_functions

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from tvm import ir, relax, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.cells import is_cell_call, plan_cell
 from nnmagic.engine.relax.codegen.aot.destructive_updates import single_store
 from nnmagic.engine.relax.codegen.aot.planning.arrays import (
     Planned,
@@ -20,6 +19,7 @@ from nnmagic.engine.relax.codegen.aot.planning.arrays import (
     match_dims,
     with_sizes,
 )
+from nnmagic.engine.relax.codegen.aot.planning.cells import is_cell_call, plan_cell
 from nnmagic.engine.relax.codegen.aot.planning.values import ValuePlanner
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scalar_stages
