@@ -161,6 +161,7 @@ def variance(x):
 
 #: Too little work to be shared by threads.
 SERIAL = {
+    *("sum_of_list", "sum_of_tree", "evaluated"),
     *("product_and_sum", "add_one"),
     *(
         "collatz",
@@ -179,6 +180,7 @@ SERIAL = {
 
 #: What must not be reordered.
 STRICT = {
+    *("sum_of_list", "sum_of_tree", "evaluated"),
     "compensated_sum",
     *("moving_average", "prefix_sums", "jacobi_by_elements", "jacobi_by_slices"),
     *("cholesky", "lu", "floyd_warshall", "triangular_solve"),
@@ -340,3 +342,75 @@ def triangular_solve(m, b):
             x[i] -= m[i, j] * x[j]
         x[i] /= m[i, i]
     return x
+
+
+# Data types as one writes them for numba: the fields of all values in arrays, and numbers for the values.
+
+
+def sum_of_list(n, x):
+    heads, tails = np.empty(n + 1, np.float32), np.empty(n + 1, np.int64)
+    items = 0
+    for i in range(n):
+        heads[i + 1], tails[i + 1] = x + np.float32(n - 1 - i), items
+        items = i + 1
+    total = np.float32(0)
+    while items:
+        total += heads[items]
+        items = tails[items]
+    return total
+
+
+def grow(depth, x, values, lefts, rights, free):
+    node = free[0]
+    free[0] += 1
+    if depth <= 0:
+        values[node], lefts[node] = x, -1
+        return node
+    lefts[node] = grow(depth - 1, x * np.float32(2), values, lefts, rights, free)
+    rights[node] = grow(depth - 1, x * np.float32(2) + np.float32(1), values, lefts, rights, free)
+    return node
+
+
+def sum_of_node(node, values, lefts, rights):
+    if lefts[node] < 0:
+        return values[node]
+    return sum_of_node(lefts[node], values, lefts, rights) + sum_of_node(rights[node], values, lefts, rights)
+
+
+def sum_of_tree(depth, x):
+    count = 2 << depth
+    values, lefts, rights = np.empty(count, np.float32), np.empty(count, np.int64), np.empty(count, np.int64)
+    root = grow(depth, x, values, lefts, rights, np.zeros(1, np.int64))
+    return sum_of_node(root, values, lefts, rights)
+
+
+def value_of(e, x, tags, values, firsts, seconds):
+    if tags[e] == 0:
+        return values[e]
+    if tags[e] == 1:
+        return x
+    first = value_of(firsts[e], x, tags, values, firsts, seconds)
+    if tags[e] == 2:
+        return first + value_of(seconds[e], x, tags, values, firsts, seconds)
+    if tags[e] == 3:
+        return first * value_of(seconds[e], x, tags, values, firsts, seconds)
+    return -first
+
+
+def evaluated(n, points):
+    tags, values = np.empty(5 * n + 1, np.int64), np.empty(5 * n + 1)
+    firsts, seconds = np.empty(5 * n + 1, np.int64), np.empty(5 * n + 1, np.int64)
+    tags[0], values[0] = 0, 1.0
+    e = 0
+    for i in range(n):
+        k = 5 * i + 1
+        tags[k], values[k] = 0, float(i)
+        tags[k + 1], firsts[k + 1] = 4, e
+        tags[k + 2] = 1
+        tags[k + 3], firsts[k + 3], seconds[k + 3] = 3, k + 1, k + 2
+        tags[k + 4], firsts[k + 4], seconds[k + 4] = 2, k, k + 3
+        e = k + 4
+    total = 0.0
+    for i in range(points):
+        total += value_of(e, i / 100.0, tags, values, firsts, seconds)
+    return total

@@ -325,13 +325,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
     ),
     ("triangular solve", None, "a chain of sums through memory, as numba's: level within the spread"),
     (
-        "list of*",
-        None,
-        "the interpreter takes 0.25 us a step, most of it calls of kernels on numbers, 0.5 us each; "
-        "NumPy's column is plain Python, which adds its own numbers",
-    ),
-    ("tree of*", None, "as the list"),
-    (
         "compile foo",
         None,
         "of 43 ms LLVM has 28, 13 to optimise and 15 for the object file, TVM's passes 12. Code in "

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -221,9 +221,13 @@ def jitted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     njit = module("numba").njit
     scope = dict(function.__globals__)
     for name in function.__code__.co_names:
-        if isinstance(helper := scope.get(name), FunctionType) and helper.__module__ == function.__module__:
+        helper = scope.get(name)
+        is_own = isinstance(helper, FunctionType) and helper.__module__ == function.__module__
+        if is_own and helper is not function:
             scope[name] = jitted(helper, **options)
-    return njit(**options)(FunctionType(function.__code__, scope, function.__name__, function.__defaults__))
+    alone = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+    scope[function.__name__] = njit(**options)(alone)  # it may call itself
+    return cast("Callable[..., Any]", scope[function.__name__])
 
 
 MAKERS: dict[str, Callable[[Problem], Ready]] = {

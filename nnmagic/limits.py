@@ -51,6 +51,9 @@ MAX_INLINED: Final = 30
 #: them, and LLVM's time is quadratic in the length of that check. With a thousand it is ten seconds.
 MAX_ARRAYS: Final = 1_000
 
+#: Branches inside branches: TVM's passes recurse over them on the C stack.
+MAX_NESTED_BRANCHES: Final = 100
+
 #: The named sizes of one function: TVM's analysis of sizes is quadratic in their number.
 MAX_NAMED_SIZES: Final = 256
 

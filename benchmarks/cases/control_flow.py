@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import loops
-from benchmarks.case import BEST, Case, Draw, Goal, Ratio, Within
+from benchmarks.case import BEST, Case, Draw, Goal, Ratio
 from benchmarks.cases.products import normal
 
 _NUMBA = (Ratio("numba", 1.0),)
@@ -167,27 +167,26 @@ _LSTM = Case(
 )
 
 
-# The goal of interpreted programs is one microsecond for each call, match, constructor and operator.
-
 _LIST = """\
 class List:
     def Nil(): ...
     def Cons(head: f32, tail: List): ...
 
 def build(n: i64, x: f32) -> List:
-    if n <= 0:
-        return Nil()
-    return Cons(x, build(n - 1, x + 1))
+    items = Nil()
+    for i in range(n):
+        items = Cons(x + f32(n - 1 - i), items)
+    return items
 
-def total(items: List) -> f32:
+def total(items: List, start: f32) -> f32:
     match items:
         case Nil():
-            return f32(0)
+            return start
         case Cons(head, tail):
-            return head + total(tail)
+            return total(tail, start + head)
 
 def sum_of_list(n: i64, x: f32):
-    return total(build(n, x))
+    return total(build(n, x), f32(0))
 """
 
 _TREE = """\
@@ -211,7 +210,38 @@ def sum_of_tree(depth: i64, x: f32):
     return total(build(depth, x))
 """
 
-_ELEMENTS, _DEPTH = 1000, 10
+_EXPRESSION = """\
+class Expr:
+    def Number(value: f64): ...
+    def Input(): ...
+    def Sum(a: Expr, b: Expr): ...
+    def Product(a: Expr, b: Expr): ...
+    def Negative(a: Expr): ...
+
+def value_of(e: Expr, x: f64) -> f64:
+    match e:
+        case Number(value):
+            return value
+        case Input():
+            return x
+        case Sum(a, b):
+            return value_of(a, x) + value_of(b, x)
+        case Product(a, b):
+            return value_of(a, x) * value_of(b, x)
+        case Negative(a):
+            return -value_of(a, x)
+
+def evaluated(n: i64, points: i64):
+    e = Number(1.0)
+    for i in range(n):
+        e = Sum(Number(f64(i)), Product(Negative(e), Input()))
+    total = 0.0
+    for i in range(points):
+        total += value_of(e, f64(i) / 100.0)
+    return total
+"""
+
+_ELEMENTS, _DEPTH = 8000, 13
 
 
 def _sum_of_list(n: Any, x: Any) -> Any:
@@ -237,23 +267,52 @@ def _sum_of_tree(depth: Any, x: Any) -> Any:
     return total(build(int(depth), x))
 
 
-_INTERPRETED = (
-    Case(
-        f"list of {_ELEMENTS}, built and summed",
-        "control flow",
-        (Within(8e-6 * _ELEMENTS),),
-        _numbers(n=_ELEMENTS, x=np.float32(1)),
-        _LIST,
-        _sum_of_list,
-    ),
-    Case(
-        f"tree of {2**_DEPTH} leaves, built and summed",
-        "control flow",
-        (Within(15e-6 * 2**_DEPTH),),
-        _numbers(depth=_DEPTH, x=np.float32(0)),
-        _TREE,
-        _sum_of_tree,
-    ),
+def _evaluated(n: Any, points: Any) -> Any:
+    """Evaluate nested tuples."""
+    e: Any = 1.0
+    for i in range(int(n)):
+        e = ("+", float(i), ("*", ("-", e), None))
+
+    def value(e: Any, x: float) -> float:
+        match e:
+            case None:
+                return x
+            case ("+", a, b):
+                return value(a, x) + value(b, x)
+            case ("*", a, b):
+                return value(a, x) * value(b, x)
+            case ("-", a):
+                return -value(a, x)
+        return float(e)
+
+    return np.float64(sum(value(e, i / 100) for i in range(int(points))))
+
+
+_DATA_TYPES = tuple(
+    Case(label, "control flow", _NUMBA, draw, source, reference, numba=function, tolerance=1e-4)
+    for label, draw, source, reference, function in (
+        (
+            f"list of {_ELEMENTS}, built and summed",
+            _numbers(n=_ELEMENTS, x=np.float32(1)),
+            _LIST,
+            _sum_of_list,
+            loops.sum_of_list,
+        ),
+        (
+            f"tree of {2**_DEPTH} leaves, built and summed",
+            _numbers(depth=_DEPTH, x=np.float32(0)),
+            _TREE,
+            _sum_of_tree,
+            loops.sum_of_tree,
+        ),
+        (
+            "expression of 250 nodes, at 100 points",
+            _numbers(n=50, points=100),
+            _EXPRESSION,
+            _evaluated,
+            loops.evaluated,
+        ),
+    )
 )
 
 _MATRIX = 'Tensor[("n", "n"), f64]'
@@ -321,6 +380,6 @@ ROWS = (
         _kalman_filter_in_jax,
     ),
     _LSTM,
-    *_INTERPRETED,
+    *_DATA_TYPES,
     *_ELEMENTS_OF_ARRAYS,
 )

@@ -15,6 +15,7 @@ from nnmagic.engine import cpu, engine_error
 from nnmagic.engine.relax.codegen.preloading import load_compiler, load_runtime
 from nnmagic.engine.relax.prepared_program import (
     Prepared,
+    has_cells,
     prepare,
     refuse_parallel,
     remove_lengths,
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
     from nnmagic.engine.relax.artifact import Artifact
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+    from nnmagic.engine.relax.runtime.cell_executable import CellExecutable
     from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram
     from nnmagic.engine.relax.runtime.cuda_executable import CudaExecutable
 
-    Loaded: TypeAlias = AotExecutable | InterpretedProgram
+    Loaded: TypeAlias = AotExecutable | CellExecutable | InterpretedProgram
     Executable: TypeAlias = Loaded | CudaExecutable
 
 #: How many compiled programs keep the texts of their stages at hand.
@@ -118,7 +120,7 @@ def _build_cuda(
         prepared = remove_lengths(prepared)
     module, entry = prepared.module, prepared.entry
     function = module.functions[entry]
-    if prepared.control is not None:
+    if prepared.control is not None or has_cells(prepared):
         message = f"@{entry} has data types or functions as values, for which no CUDA code is generated"
         raise engine_error(message, function.span, hint="leave the target out")
     loader.ensure()
@@ -266,7 +268,7 @@ def _compile(
     from nnmagic.engine.relax.runtime import loader
 
     if prepared.control is not None:
-        refuse_parallel(prepared, "the program needs the interpreter, for data types or functions as values")
+        refuse_parallel(prepared, f"an interpreter runs the program: {prepared.control.reason}")
     loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
     with relax_pipeline.COMPILING, tvm.transform.PassContext():
@@ -299,6 +301,7 @@ def _make_executable(
     from nnmagic.engine.relax.artifact import AOT, INTERPRETER, VALUE
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+    from nnmagic.engine.relax.runtime.cell_executable import CellExecutable
 
     lengths = prepared.lengths
     if lengths and all(axis != VALUE for _, axis in artifact.facts.get("dims", ())):
@@ -312,6 +315,10 @@ def _make_executable(
             control.code, control.parameters, functions, artifact, compiled, prepared.assertions
         )
     if control is None and artifact.kind == AOT:
+        cells = prepared.cells
+        if cells is not None:
+            program = AotExecutable(prepared.entry, function, artifact, compiled, prepared.assertions)
+            return CellExecutable(program, cells.signature, cells.parameters)
         general = partial(_build_without_lengths, prepared, target, opt_level) if lengths else None
         return AotExecutable(
             prepared.entry,

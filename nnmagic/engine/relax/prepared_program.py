@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nnmagic.diagnostics import TinyNNWarning
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.relay.annotations import KERNEL, PARALLEL, PRANGE
-from nnmagic.relay.expr import Call, Function, GlobalVar
+from nnmagic.relay.expr import Call, Function, GlobalVar, OpRef
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.callgraph import CallGraph, call_graph, reachable
@@ -22,6 +22,7 @@ from nnmagic.relay.types import FuncType
 
 if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
+    from nnmagic.engine.relax.analysis.data_types import CellSignature
     from nnmagic.engine.relax.artifact import Json
     from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode
@@ -35,7 +36,7 @@ class Prepared:
     loops: the functions that were local ones, and take no stack where they call themselves at their end.
     assertions: what assertions raise, by number. destinations: the parameters of the entry that it may
     change. lengths: the parameters that its last arrays have as their lengths; without_lengths: the program
-    without these arrays.
+    without these arrays. cells: what stands for values of data types in the signature of the entry.
     """
 
     module: Module
@@ -48,22 +49,32 @@ class Prepared:
     destinations: tuple[int, ...] = ()
     lengths: tuple[int, ...] = ()
     without_lengths: Callable[[], Prepared] | None = None
+    cells: Cells | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The signature of an entry with data types, and its parameters, to check arguments by."""
+
+    signature: CellSignature
+    parameters: Sequence[Parameter]
 
 
 @dataclass(frozen=True, slots=True)
 class _Control:
-    """The part of a program that the interpreter runs, and the kernels in between."""
+    """The part of a program that the interpreter runs, the kernels in between, and why it runs it."""
 
     code: FunctionCode
     parameters: Sequence[Parameter]
     kernels: Sequence[ProgramKernel]
+    reason: str
 
     def facts(self, module: Module) -> Json:
         """Return the names of the kernels, and a digest by which an artifact's kernels are recognised."""
         names = [kernel.name for kernel in self.kernels]
         around = {**module.functions, **{kernel.name: kernel.function for kernel in self.kernels}}
         data = code_data(Module(around, module.types), names, labels=False)
-        return {"names": names, "kernels": content_digest(*data)}
+        return {"names": names, "kernels": content_digest(*data), "reason": self.reason}
 
 
 def prepare(
@@ -83,19 +94,23 @@ def prepare(
         without = partial(prepare, module, entry, opt_level, graph, lengths=False)
         longer = with_value_sizes(module, entry, numbers)
         prepared = prepare(longer, entry, opt_level, call_graph(longer), lengths=False)
-        if prepared.control is not None:
+        if prepared.control is not None or prepared.cells is not None:
             return without()
         return replace(prepared, lengths=numbers, without_lengths=without)
     if KERNEL in module.functions[entry].attrs:
         module = _call_kernel(module, entry)
         graph = call_graph(module)
     optimized = optimize(module, entry, opt_level, graph)
-    module, plain, control = optimized.module, optimized.plain, None
+    control = cells = None
+    if optimized.signature is not None:
+        cells = Cells(optimized.signature, parameters_of(module, entry))
+    module, plain = optimized.module, optimized.plain
     if entry not in plain:
         parameters = parameters_of(module, entry)
         program = ProgramCompiler(module, plain)
-        control = _Control(program.compile(entry), parameters, program.kernels)
-    return Prepared(module, optimized.graph, entry, plain, control, optimized.loops, optimized.assertions)
+        control = _Control(program.compile(entry), parameters, program.kernels, optimized.reason)
+    parts = plain, control, optimized.loops, optimized.assertions
+    return Prepared(module, optimized.graph, entry, *parts, cells=cells)
 
 
 def pass_runs(module: Module, entry: str, opt_level: int) -> list[PassRun]:
@@ -128,6 +143,17 @@ def first_tensors(prepared: Prepared) -> list[int]:
 
     params = prepared.module.functions[prepared.entry].params
     return [0, *accumulate(len(list(leaves(type_of(var)))) for var in params)]
+
+
+def has_cells(prepared: Prepared) -> bool:
+    """Return whether numbers stand for values of data types in a program."""
+    from nnmagic.engine.relax.analysis.cell_operators import CELL_OPERATORS
+
+    return any(
+        isinstance(node, OpRef) and node.name in CELL_OPERATORS
+        for function in prepared.module.functions.values()
+        for node in post_order(function.body)
+    )
 
 
 def remove_lengths(prepared: Prepared) -> Prepared:
@@ -179,7 +205,7 @@ def destinations_of(prepared: Prepared) -> dict[int, int]:
     """
     from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 
-    if not prepared.destinations:
+    if not prepared.destinations or prepared.cells is not None:
         return {}
     tensors, returned = first_tensors(prepared), prepared.module.functions[prepared.entry].ret_type
     assert returned is not None

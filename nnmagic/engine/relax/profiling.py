@@ -22,6 +22,7 @@ from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from nnmagic.engine.relax.runtime.cell_executable import CellExecutable
 from nnmagic.engine.relax.tir.builders import as_expr, is_conditional, item_bytes
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import PrimExpr, Var
@@ -40,7 +41,7 @@ _COUNTED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 def kernel_times(
     module: Module,
     entry: str,
-    executable: AotExecutable | InterpretedProgram,
+    executable: AotExecutable | CellExecutable | InterpretedProgram,
     arrays: Sequence[Any],
     *,
     target: str | Mapping[str, object] | None,
@@ -55,6 +56,9 @@ def kernel_times(
     compiled = executable.compiled()
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
         executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
+    convert: Callable[[Sequence[Any]], Sequence[Any]] = list
+    if isinstance(executable, CellExecutable):
+        convert, executable = executable.convert, executable.program
     assert isinstance(compiled, RelaxProgram)
     done = compiled
     with relax_pipeline.COMPILING:
@@ -64,7 +68,7 @@ def kernel_times(
     tables = [TensorType(tuple(int(dim) for dim in shape), "int64") for shape in shapes]
     if isinstance(executable, AotExecutable):
         whole = executable.with_result(tables[0], clocked)
-        times, seconds = _fastest(lambda: [(0, whole(arrays)[-1])])
+        times, seconds = _fastest(lambda: [(0, whole(convert(arrays))[-1])])
     else:
         run = executable.clocked(clocked.artifact, tables)
         times, seconds = _fastest(lambda: run(arrays))

@@ -84,16 +84,9 @@ def why(definition: Definition) -> Why:
         threads = "; threads share work where that pays" if artifact.facts["parallel"] else ""
         note = f"machine code alone{threads}"
     else:
-        note = _of_interpreter(definition)
+        reason = artifact.facts["reason"]
+        note = f"an interpreter runs its control flow, about a microsecond for each kernel: {reason}"
     return Why(definition.name, note, tuple(ordered), tuple(_rows(ordered, spans, places)))
-
-
-def _of_interpreter(definition: Definition) -> str:
-    what = "data types" if definition.types else "functions that are values, or calls of Python"
-    return (
-        f"an interpreter runs its control flow, about a microsecond for each kernel, since it has {what};\n"
-        "tuples, records, numbers and arrays would run as machine code alone"
-    )
 
 
 def _rows(remarks: Sequence[Remark], spans: dict[Span, Span], places: Places) -> list[tuple[str, ...]]:

@@ -192,6 +192,8 @@ class _Defunctionalization:
                     return self._close(old, replace(new, ret_type=self._result(old)), own, types)
                 case ir.Function(), ir.Function() if old is function:
                     return replace(new, ret_type=self._result(old), checked_type=None)
+                case ir.Call(), ir.Call(op=ir.Constructor(), type_args=args) if args:
+                    return self._with_globals(replace(new, type_args=tuple(map(self.type, args))))
                 case ir.Match(), ir.Match():
                     clauses = (ir.Clause(self._pattern(each.lhs), each.rhs) for each in new.clauses)
                     new = replace(new, clauses=tuple(clauses))

@@ -108,7 +108,7 @@ def _inline_calls(
         if len(callee.params) != len(new.args) or size + sizes[new.op.name] > max_nodes:
             return new
         size += sizes[new.op.name]
-        callee = _specialize(copy_graph(callee), new.type_args)
+        callee = specialize(copy_graph(callee), new.type_args)
         body = callee.body
         for param, arg in reversed(list(zip(callee.params, new.args, strict=True))):
             body = Let(param, arg, body, span=new.span)
@@ -121,7 +121,7 @@ def _inline_calls(
     return without_lets(new, effects, lets), size
 
 
-def _specialize(function: Function, type_args: Sequence[Type]) -> Function:
+def specialize(function: Function, type_args: Sequence[Type]) -> Function:
     """Return a generic function for the type arguments of one call.
 
     If the call has none, annotations that mention type parameters are left out, for inference to find.

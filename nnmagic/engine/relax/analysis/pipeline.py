@@ -10,6 +10,13 @@ from nnmagic.engine.relax.analysis.assertions import lower_assertions
 from nnmagic.engine.relax.analysis.attention import find_attention
 from nnmagic.engine.relax.analysis.carried_sizes import name_carried_sizes
 from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
+from nnmagic.engine.relax.analysis.data_types import (
+    CellSignature,
+    function_values_as_data,
+    mentions_data_types,
+    represent_data_types,
+    why_interpreted,
+)
 from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.expr import Call, operator_of
@@ -26,6 +33,7 @@ from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 from nnmagic.relay.passes.partial_sorts import fold_partial_sorts
 from nnmagic.relay.passes.pipeline import Pass, PassRun, run_instrumented
 from nnmagic.relay.passes.softmax import fold_softmax
+from nnmagic.relay.passes.specialization import specialize_functions
 from nnmagic.relay.passes.views import fold_views
 from nnmagic.relay.structure.callgraph import CallGraph, call_graph, recursive_functions
 from nnmagic.relay.types import TensorType
@@ -33,13 +41,17 @@ from nnmagic.relay.types import TensorType
 
 @dataclass(slots=True)
 class _State:
-    """A module on its way through the pipeline; ``assertions``: what those raise that were lowered."""
+    """A module on its way through the pipeline.
+
+    assertions: what those raise that were lowered. signature: of an entry with data types that are numbers.
+    """
 
     module: Module
     entry: str
     opt_level: int
     runs: list[PassRun] | None
     assertions: list[Failure] = field(default_factory=list)
+    signature: CellSignature | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +150,32 @@ _CLEANUPS = (
     _module_pass(fold_assignments),
     _module_pass(dead_code_elimination),
 )
+
+
+def _represent_data_types(at: _State, module: Module) -> Module:
+    module, at.signature = represent_data_types(module, at.entry, at.assertions)
+    return module
+
+
 _LOOPS = (
-    _module_pass(lift_local_functions, opt_level=0, when="programs with loops"),
+    CompilerPass(
+        "specialize_functions",
+        0,
+        "programs with generic functions",
+        lambda at, module: specialize_functions(module, at.entry),
+    ),
+    CompilerPass(
+        "lift_local_functions",
+        0,
+        "programs with loops",
+        lambda _, module: lift_local_functions(module, data_types=True),
+    ),
+    CompilerPass(
+        "defunctionalize",
+        0,
+        "programs with functions as values",
+        lambda at, module: function_values_as_data(module, at.entry),
+    ),
     CompilerPass(
         "name_carried_sizes",
         0,
@@ -158,6 +194,7 @@ _LOOPS = (
         "programs with loops",
         lambda at, module: lower_assertions(module, at.assertions),
     ),
+    CompilerPass("represent_data_types", 0, "programs with data types", _represent_data_types),
 )
 _FUSIONS = (
     _module_pass(fold_batch_norm),
@@ -176,7 +213,8 @@ class Optimized:
     """A module after the passes.
 
     plain: its first-order functions. loops: the functions that were local ones, and take no stack where they
-    call themselves at their end. assertions: what assertions raise, by number.
+    call themselves at their end. assertions: what assertions raise, by number. signature: of an entry with
+    data types that are numbers. reason: why an interpreter runs the program, if one does.
     """
 
     module: Module
@@ -184,6 +222,8 @@ class Optimized:
     plain: frozenset[str]
     loops: frozenset[str]
     assertions: list[Failure]
+    signature: CellSignature | None = None
+    reason: str = ""
 
 
 def optimize(
@@ -195,6 +235,7 @@ def optimize(
     of the interpreter; where it is not, these passes are undone. ``runs`` gets those that count.
     """
     state = _State(module, entry, opt_level, runs)
+    reason = ""
     plain = first_order_functions(module, graph)
     loops: frozenset[str] = frozenset()
     if entry not in plain:
@@ -208,16 +249,21 @@ def optimize(
         # runs the module as it was, with its closures.
         attempt = replace(state, runs=None if runs is None else [], assertions=[])
         _run(attempt, _LOOPS)
+        reason = why_interpreted(attempt.module, entry) or reason
         lowered = first_order_functions(attempt.module, call_graph(attempt.module))
         if entry in lowered:
             loops = frozenset(attempt.module.functions) - frozenset(state.module.functions)
+            if mentions_data_types(state.module, entry):
+                loops |= recursive_functions(call_graph(attempt.module))
+            reason = ""
             plain, attempt.runs = lowered, None if runs is None else [*runs, *(attempt.runs or [])]
             state = attempt
     loops |= {name for name, function in state.module.functions.items() if LOOP in function.attrs}
     _run(state, _FUSIONS)
     if runs is not None:
         runs[:] = state.runs or []
-    return Optimized(state.module, call_graph(state.module), plain, loops, state.assertions)
+    graph = call_graph(state.module)
+    return Optimized(state.module, graph, plain, loops, state.assertions, state.signature, reason)
 
 
 def _run(state: _State, passes: Sequence[CompilerPass]) -> None:

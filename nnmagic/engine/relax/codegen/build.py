@@ -28,6 +28,7 @@ from nnmagic.engine.relax.codegen import (
     relax_pipeline,
     stage_texts,
 )
+from nnmagic.engine.relax.codegen.aot.cell_memory import cell_functions
 from nnmagic.engine.relax.codegen.aot.entry import emit_entry, emit_release
 from nnmagic.engine.relax.codegen.aot.functions import (
     emit_functions,
@@ -274,6 +275,8 @@ def _emit(programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_lev
         entries.append((ir.GlobalVar(symbol), entry))
     if any(program.uses_heap or program.entry.left for program in programs.values()):
         entries[:0] = heap_functions()
+    if any(program.has_cells for program in programs.values()):
+        entries[:0] = cell_functions()
     return entries, own
 
 

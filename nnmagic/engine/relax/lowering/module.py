@@ -18,6 +18,7 @@ from nnmagic.diagnostics import Diagnostics, InternalError, internal_error
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.analysis.assertions import FAIL
 from nnmagic.engine.relax.analysis.attention import ATTENTION
+from nnmagic.engine.relax.analysis.cell_operators import CELL_OPERATORS, FIELD
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves
@@ -38,6 +39,7 @@ from nnmagic.engine.relax.lowering.bindings import (
     position,
     remove_unused_bindings,
 )
+from nnmagic.engine.relax.lowering.cells import lower_cell_operator, type_in_cell
 from nnmagic.engine.relax.lowering.origins import OriginBuilder
 from nnmagic.engine.relax.lowering.passed_sizes import DifferentSizesError, PassedSizes
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
@@ -46,6 +48,7 @@ from nnmagic.engine.relax.runtime.callbacks import ASSERTED
 from nnmagic.engine.relax.runtime.compiled_program import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
+from nnmagic.limits import MAX_NESTED_BRANCHES
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import BACKWARD_LOOP, KERNEL, reductions_of
 from nnmagic.relay.callbacks import CALLBACK
@@ -58,9 +61,6 @@ from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.tracebacks import is_own_fault
-
-#: Branches inside branches: TVM's passes recurse over them on the C stack.
-MAX_NESTED_BRANCHES = 100
 
 #: Marks a function whose calls at its own end are rounds of a loop: they do not count as recursion.
 LOOP = "nnmagic.loop"
@@ -307,6 +307,14 @@ class _Lowering:
                 return self._lower_assertion(frame, node, failure)
             case ir.If():
                 return self._lower_if(frame, node)
+            case ir.Call(op=ir.OpRef(name=name), args=args) if name in CELL_OPERATORS:
+                dense = [leaf for arg in args for leaf in flatten(self._to_dense(values[arg]))]
+                made = lower_cell_operator(self.builder, node, name, dense)
+                if name != FIELD:
+                    self.computed.add(made)
+                    return made
+                assert isinstance(node.checked_type, TensorType)
+                return self._cast_to(made, type_in_cell(node.checked_type), node, frame.labels)
             case ir.Call(op=ir.OpRef(name=name)):
                 return self._lower_operator(frame, name, node)
             case ir.Call(op=ir.GlobalVar(name=name), args=args):

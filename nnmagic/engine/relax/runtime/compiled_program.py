@@ -19,6 +19,9 @@ ENTRY = "main"
 #: Windows' threads have less.
 MAX_CALL_DEPTH = 25_000 if os.name == "nt" else 100_000
 
+#: Calls of a function with data types that takes no C stack, as it is two loops: lists are long.
+MAX_LEVELS = 1_000_000
+
 #: What the program says when it calls itself more often.
 TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"
 

@@ -13,7 +13,7 @@ import numpy as np
 from nnmagic.engine.failed_checks import FailedCheck, attach_check, refused_value
 from nnmagic.engine.relax.artifact import VALUE, Json
 from nnmagic.engine.relax.runtime import callbacks, numpy_abi
-from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH, reason_of
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH, MAX_LEVELS, reason_of
 from nnmagic.engine.relax.runtime.compiled_program import TOO_DEEP as TOO_DEEP_MESSAGE
 from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
@@ -28,8 +28,8 @@ RELEASE = "_release"
 
 #: What the entry gives else than 0: an array is not what it should be, or shapes do not fit; there is not
 #: enough memory; the workspace is too small; an interrupt; too deep recursion; a call that CPython makes
-#: directly takes long. From FAILURES on: a failure.
-REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP, TOO_LONG = 1, 2, 3, 4, 5, 6
+#: directly takes long; more than MAX_LEVELS calls. From FAILURES on: a failure.
+REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP, TOO_LONG, TOO_MANY_LEVELS = 1, 2, 3, 4, 5, 6, 7
 FAILURES = 16
 
 #: Where the state has the details of a failure, the limit of recursion, and whether CPython makes the call
@@ -192,6 +192,8 @@ class NativeEntry:
                 return KeyboardInterrupt()
             case _ if code == TOO_DEEP:
                 return RecursionError(TOO_DEEP_MESSAGE)
+            case _ if code == TOO_MANY_LEVELS:
+                return RecursionError(f"the recursion is deeper than {MAX_LEVELS} calls")
             case _ if code < FAILURES:
                 is_interrupt = callbacks.take_error_kind() == KeyboardInterrupt.__name__
                 return KeyboardInterrupt() if is_interrupt else out_of_memory(self.name)

@@ -160,6 +160,10 @@ def _run(
         emitter.release = [tirx.Evaluate(ir.Call(RELEASE, [begin], ret_ty=_INT32))]
         # Where a function of Python raised, what the last call with this workspace allocated is still there.
         statements += emitter.release
+    if program.has_cells:
+        assert state is not None
+        words = (aot.CELLS, aot.CELLS_END, aot.CELL_BLOCK, aot.CELL_BLOCK + 1)
+        statements += [tirx.BufferStore(state, as_expr(0), [as_expr(word)]) for word in words]
     return [*statements, *emitter.body(), tirx.Return(tirx.const(0, "int32"))]
 
 

@@ -12,6 +12,7 @@ from nnmagic.engine.relax.codegen.aot.bodies.calls import CallEmitter
 from nnmagic.engine.relax.codegen.aot.bodies.registers import first_of, store_first, value_dtype
 from nnmagic.engine.relax.codegen.aot.bodies.steps import RUNNING
 from nnmagic.engine.relax.codegen.aot.bodies.storage import copy_bytes
+from nnmagic.engine.relax.codegen.aot.cells import emit_cell_step, keeps_no_cells, mark_cells
 from nnmagic.engine.relax.codegen.aot.counted_loops import (
     CountedLoop,
     FewRounds,
@@ -43,7 +44,7 @@ class BodyEmitter(CallEmitter):
         setup: list[Stmt] = []
         for param, argument in zip(function.parameters, self.arguments, strict=True):
             if isinstance(param, aot.Register) or param.kind == "pointer":
-                setup.append(self._store(param, argument))
+                setup.append(self.assign(param, argument))
         if function.recursive:
             # The depth is checked first: a function that is too deep must not touch its frame.
             setup = [*self._enter(), *setup]
@@ -53,6 +54,9 @@ class BodyEmitter(CallEmitter):
         for pointer in function.pointers:
             self.local(pointer)
         self._declare_copies()
+        if keeps_no_cells(function):
+            mark, self.end_of_round = mark_cells(self)
+            setup += mark
         counted = find_counted_loop(function)
         if not function.loops:
             statements = self._region(function.body)
@@ -198,13 +202,16 @@ class BodyEmitter(CallEmitter):
                 return self._name_sizes(step)
             case aot.DefineSize(dim=dim, size=size):
                 return self._define(dim, size)
+            case aot.MakeCell() | aot.ReadCell() | aot.CloseCells():
+                return emit_cell_step(self, step)
             case aot.NextRound(assign=aot.Assign(pairs=pairs)) if self.counter is not None:
                 # The loop itself advances its counter.
                 others = tuple(pair for pair in pairs if pair[0] is not self.counter)
-                return self._assign(aot.Assign(others))
+                return [*self._assign(aot.Assign(others)), *self.end_of_round]
             case aot.NextRound(assign=assign, sizes=sizes):
                 carried = [store_first(self.carried_sizes[dim], size) for dim, size in sizes]
-                return [*self._assign(assign), *carried, self.spend(self._work()), *self._count_round()]
+                counted = [self.spend(self._work()), *self._count_round()]
+                return [*self._assign(assign), *carried, *counted, *self.end_of_round]
             case aot.Exit():
                 return self._exit(step)
 

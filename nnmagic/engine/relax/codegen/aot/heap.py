@@ -43,16 +43,17 @@ def heap_functions() -> Iterator[tuple[ir.GlobalVar, PrimFunc]]:
     """Yield the functions that machine code with such memory calls."""
     state, nbytes = (tirx.Var(name, "int64") for name in ("state", "nbytes"))
     block = tirx.Var("block", POINTER_TO_WORDS)
-    yield DROP, _function([state, block], _drop(state, block))
-    yield RESERVE, _function([state, block, nbytes], _reserve(state, block, nbytes))
-    yield RELEASE, _function([state], _release(state))
+    yield DROP, heap_function([state, block], _drop(state, block))
+    yield RESERVE, heap_function([state, block, nbytes], _reserve(state, block, nbytes))
+    yield RELEASE, heap_function([state], _release(state))
 
 
-def _function(params: list[Var], statements: list[Stmt]) -> PrimFunc:
+def heap_function(params: list[Var], statements: list[Stmt]) -> PrimFunc:
+    """Return a function of these statements, which returns 0."""
     return tirx.PrimFunc(params, sequence([*statements, tirx.Return(tirx.const(0, "int32"))]), _INT32)
 
 
-class _HeapWords:
+class HeapWords:
     """8-byte words at an address, or where a pointer points."""
 
     def __init__(self, at: PrimExpr, statements: list[Stmt]) -> None:
@@ -64,21 +65,23 @@ class _HeapWords:
         statements.append(tirx.DeclBuffer(self.words, data=at))
 
     def __getitem__(self, number: int) -> PrimExpr:
+        """Return a word."""
         return tirx.BufferLoad(self.words, [as_expr(number)])
 
     def store(self, number: int, value: PrimExpr) -> Stmt:
+        """Store a word."""
         return tirx.BufferStore(self.words, value, [as_expr(number)])
 
 
-def _header(block: PrimExpr, statements: list[Stmt]) -> tuple[_HeapWords, int]:
+def _header(block: PrimExpr, statements: list[Stmt]) -> tuple[HeapWords, int]:
     """Return the words that begin a header in front of a block, and their number."""
-    return _HeapWords(block - as_expr(_HEADER_BYTES), statements), _HEADER_BYTES // 8
+    return HeapWords(block - as_expr(_HEADER_BYTES), statements), _HEADER_BYTES // 8
 
 
 def _drop(state: Var, block: Var) -> list[Stmt]:
     """Free a block, and take it from the chain of those of the call."""
     statements: list[Stmt] = []
-    words = _HeapWords(block, statements)
+    words = HeapWords(block, statements)
     data = tirx.Var("data", "int64")
     statements.append(tirx.Bind(data, words[0]))
     header, count = _header(data, statements)
@@ -95,7 +98,7 @@ def _drop(state: Var, block: Var) -> list[Stmt]:
     of_before.append(earlier.store(count + _AFTER, after))
     later, _ = _header(after, of_after)
     of_after.append(later.store(count + _BEFORE, before))
-    first.append(_HeapWords(state, first).store(HEAP, before))
+    first.append(HeapWords(state, first).store(HEAP, before))
     return [
         *statements,
         tirx.IfThenElse(before != as_expr(0), sequence(of_before), None),
@@ -111,7 +114,7 @@ def _drop(state: Var, block: Var) -> list[Stmt]:
 def _reserve(state: Var, block: Var, nbytes: Var) -> list[Stmt]:
     """Free a block and allocate a larger one, which is the last of the chain then."""
     statements: list[Stmt] = []
-    words = _HeapWords(block, statements)
+    words = HeapWords(block, statements)
     drop = tirx.Evaluate(ir.Call(DROP, [state, block], ret_ty=_INT32))
     is_short = tirx.Or(nbytes > tirx.const(MOST_BYTES, "int64"), nbytes < as_expr(0))
     failed = tirx.Return(tirx.const(0, "int32"))
@@ -127,7 +130,7 @@ def _reserve(state: Var, block: Var, nbytes: Var) -> list[Stmt]:
         tirx.IfThenElse(tirx.EQ(allocated, as_expr(0)), failed, None),
         tirx.Bind(data, round_up(allocated + as_expr(_HEADER_BYTES))),
     ]
-    call = _HeapWords(state, statements)
+    call = HeapWords(state, statements)
     statements.append(tirx.Bind(last, call[HEAP]))
     header, count = _header(data, statements)
     of_last: list[Stmt] = []
@@ -148,7 +151,7 @@ def _reserve(state: Var, block: Var, nbytes: Var) -> list[Stmt]:
 def _release(state: Var) -> list[Stmt]:
     """Free all blocks of a call."""
     statements: list[Stmt] = []
-    call = _HeapWords(state, statements)
+    call = HeapWords(state, statements)
     one: list[Stmt] = []
     header, count = _header(call[HEAP], one)
     allocated, before = tirx.Var("allocated", "int64"), tirx.Var("before", "int64")

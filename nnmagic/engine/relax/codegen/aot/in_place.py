@@ -273,7 +273,9 @@ class _FunctionAnalysis:
                 self.rounds.append(args)
                 return self._new(var.ty)
             return self._function(var, call, args, path)
-        return frozenset() if isinstance(call.op, relax.ExternFunc) else self._new(var.ty)
+        if isinstance(call.op, relax.ExternFunc):  # an array in a cell is not the program's to change
+            return frozenset((_Root(owned=False),)) if isinstance(var.ty, relax.TensorType) else frozenset()
+        return self._new(var.ty)
 
     def _kernel(self, var: RelaxExpr, call: RelaxExpr, path: _Path) -> _Memory:
         kernel, operands = self.planning.module[call.args[0]], call.args[1].fields

@@ -63,7 +63,7 @@ class LinearLoopsEmitter(BodyEmitter):
         ]
         for param, argument in zip(function.parameters, self.arguments, strict=True):
             if isinstance(param, aot.Register) or param.kind == "pointer":
-                setup.append(self._store(param, argument))
+                setup.append(self.assign(param, argument))
             elif param in self._places:
                 setup.append(store_first(self._places[param], argument))
         setup += [store_first(local, self.results[number]) for number, local in self._result_places.items()]

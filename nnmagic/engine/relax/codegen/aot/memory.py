@@ -195,6 +195,12 @@ def values_read(step: aot.Step) -> Iterator[aot.Value]:
             )
         case aot.NameSizes(vector=vector):
             yield vector
+        case aot.MakeCell(fields=fields, apart=apart):
+            yield from (value for _, value, _ in (*fields, *apart))
+        case aot.ReadCell(cell=cell):
+            yield cell
+        case aot.CloseCells(roots=roots):
+            yield from roots
         case aot.Branch(condition=condition):
             yield condition
 

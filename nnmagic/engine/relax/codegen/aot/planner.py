@@ -10,6 +10,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
+from nnmagic.engine.relax.codegen.aot.cells import makes_cells
 from nnmagic.engine.relax.codegen.aot.destructive_updates import changed_in_place, update_in_place
 from nnmagic.engine.relax.codegen.aot.in_place import InPlacePlan, plan_in_place
 from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
@@ -129,6 +130,9 @@ class ProgramPlanner:
 
     def _check_parallel(self, native: aot.NativeFunction) -> None:
         """Have the rounds of a parallel loop run in order if threads cannot share them, and note why."""
+        if native.parallel is not None and makes_cells(native):
+            self.program.serial_loops.append((native.name, "its rounds make values of data types"))
+            native.parallel = None
         if native.parallel is not None and (reason := why_serial(native)) is not None:
             if not changes_one_element(native):
                 self.program.serial_loops.append((native.name, reason))

@@ -254,6 +254,44 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeCell:
+    """Make a cell, a value of a data type, and put its address into a register.
+
+    fields: the words where values begin, the values, and the bytes of those in memory. apart: the words that
+    refer to the cells of the others, the values, and their bytes. sizes: words of sizes, with these.
+    """
+
+    target: Register
+    header: int
+    length: int
+    fields: tuple[tuple[int, Value, Extent], ...]
+    apart: tuple[tuple[int, Value, Extent], ...] = ()
+    sizes: tuple[tuple[int, Extent], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCell:
+    """Read the word ``offset`` of a cell, or point there; the tag of a value where that is None.
+
+    is_apart: whether the word refers to another cell, in which the target is.
+    """
+
+    target: Register | Storage
+    cell: Register | Immediate
+    offset: int | None
+    is_apart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCells:
+    """Copy all cells that some values reach to memory that Python reads; ``size`` are its words."""
+
+    target: Storage
+    size: Register
+    roots: tuple[Register | Immediate, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LinearRecursion:
     """The only call of a function in itself.
 
@@ -289,6 +327,9 @@ Step: TypeAlias = (
     | ShapeCheck
     | NameSizes
     | DefineSize
+    | MakeCell
+    | ReadCell
+    | CloseCells
     | NextRound
     | Exit
 )
@@ -443,14 +484,20 @@ def written_values(step: Step) -> Iterator[Value]:
             yield from (target for target, _ in pairs)
         case PointAt(target=target) | CopyArray(target=target) | StoreElement(storage=target):
             yield target
+        case MakeCell(target=target) | ReadCell(target=target):
+            yield target
+        case CloseCells(target=target, size=size):
+            yield from (target, size)
 
 
 #: The words of a call's state: how it ended, two details of a failure, the work until the next poll for
 #: interrupts, the depth of recursion and its limit, the address of the times, whether CPython makes the
 #: call directly, the address of a word that is negative when the threads of a loop are to stop, or 0, the
-#: address of the block of memory that was allocated last; then records of shapes that were checked.
+#: address of the block of memory that was allocated last; where the next cell begins, where the memory for
+#: cells ends, its address and its size; then records of shapes that were checked.
 STATUS, DETAIL, WORK, DEPTH, CLOCK, DIRECT, STOP, HEAP = 0, 1, 3, 4, 6, 7, 8, 9
-STATE_WORDS = 10
+CELLS, CELLS_END, CELL_BLOCK = 10, 11, 12
+STATE_WORDS = 14
 
 
 def kernel_sizes(kernel: PrimFunc) -> list[TirVar]:

@@ -13,9 +13,11 @@ from nnmagic.engine.relax.artifact import VALUE, Json
 from nnmagic.engine.relax.codegen.aot.program import (
     STATE_WORDS,
     Array,
+    CloseCells,
     Exit,
     FunctionCall,
     KernelCall,
+    MakeCell,
     NativeFunction,
     written_storage,
 )
@@ -86,10 +88,18 @@ class AotProgram:
         return any(function.parallel is not None for function in self.functions)
 
     @property
+    def has_cells(self) -> bool:
+        """Return whether it makes values of data types."""
+        functions = (self.entry, *self.functions)
+        return any(isinstance(step, MakeCell | CloseCells) for each in functions for step in each.steps())
+
+    @property
     def uses_heap(self) -> bool:
         """Return whether it allocates memory while it runs, but for the frames of recursion."""
         functions = (self.entry, *self.functions)
-        return any(function.recursion is not None for function in functions) or any(
+        if self.has_cells or any(function.recursion is not None for function in functions):
+            return True
+        return any(
             storage.on_heap
             for function in functions
             for step in function.steps()

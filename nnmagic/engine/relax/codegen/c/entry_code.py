@@ -319,7 +319,7 @@ class EntryCode:
     def _code(self, status: str) -> str:
         """Return C's code for how the program ended."""
         code = self._new(
-            f"select i1 {self._new(f'icmp eq i32 {status}, {TOO_DEEP}')}, i32 {DEPTH}, i32 {MEMORY}"
+            f"select i1 {self._new(f'icmp uge i32 {status}, {TOO_DEEP}')}, i32 {DEPTH}, i32 {MEMORY}"
         )
         for known in (0, REFUSED):
             code = self._new(

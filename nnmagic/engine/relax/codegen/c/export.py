@@ -133,8 +133,11 @@ def _compile_prepared(
 
     function = prepared.module.functions[prepared.entry]
     if prepared.control is not None:
-        message = f"@{source.entry} cannot become C: it has data types or functions as values"
+        message = f"@{source.entry} cannot become C: {prepared.control.reason}"
         raise engine_error(message, function.span, hint="export a function of tensors that this one calls")
+    if prepared.cells is not None:
+        message = f"@{source.entry} cannot become C: it takes or returns values of data types"
+        raise engine_error(message, function.span, hint="take and return arrays and numbers")
     loader.ensure()
     with relax_pipeline.COMPILING, tvm.transform.PassContext():
         resolved = resolve_target_of_export(target, source.opt_level)

@@ -18,6 +18,7 @@ from nnmagic.engine.relax.codegen.aot.bodies.registers import (
     value_dtype,
 )
 from nnmagic.engine.relax.codegen.aot.bodies.steps import StepEmitter
+from nnmagic.engine.relax.codegen.aot.cells import mark_cells, releases_cells
 from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
 from nnmagic.engine.relax.runtime.native_entry import FAILED, INTERRUPTED
 from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, dtype_of, sequence, words_at
@@ -97,6 +98,10 @@ class CallEmitter(StepEmitter):
             if number not in step.callee.changed and number not in measured
         ]
         statements = self._choose_copies([*written, step.frame])
+        if releases_cells(step):
+            mark, release = mark_cells(self)
+            statements += mark
+            after_call += release
         blocks: dict[int, PrimExpr] = {}
         for number in measured:
             result = step.results[number]

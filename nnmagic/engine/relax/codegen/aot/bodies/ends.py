@@ -15,8 +15,8 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried
 from nnmagic.engine.relax.codegen.aot.heap import DROP
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, round_up
 from nnmagic.engine.relax.runtime.callbacks import POLL
-from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
-from nnmagic.engine.relax.runtime.native_entry import FAILED, INTERRUPTED, TOO_DEEP, TOO_LONG
+from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH, MAX_LEVELS
+from nnmagic.engine.relax.runtime.native_entry import FAILED, INTERRUPTED, TOO_DEEP, TOO_LONG, TOO_MANY_LEVELS
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     as_pointer,
@@ -92,9 +92,11 @@ class EndsEmitter(RegisterEmitter):
             self.locals[_ROUNDS] = self.new_local("int64", "rounds")
             self.declared.append(store_first(self.locals[_ROUNDS], as_expr(0)))
         rounds = first_of(self.locals[_ROUNDS])
+        is_of_cells = any(isinstance(step, aot.MakeCell | aot.ReadCell) for step in self.function.steps())
+        most, code = (MAX_LEVELS, TOO_MANY_LEVELS) if is_of_cells else (MAX_CALL_DEPTH, TOO_DEEP)
         return [
             store_first(self.locals[_ROUNDS], rounds + as_expr(1)),
-            tirx.IfThenElse(rounds >= as_expr(MAX_CALL_DEPTH), sequence(self.fail(TOO_DEEP)), None),
+            tirx.IfThenElse(rounds >= as_expr(most), sequence(self.fail(code)), None),
         ]
 
     def _allocate_frame(self) -> list[Stmt]:
@@ -163,20 +165,24 @@ class EndsEmitter(RegisterEmitter):
         return tirx.NE(self.state[aot.DIRECT], as_expr(0))
 
     def _hand_on_budget(self) -> list[Stmt]:
-        """Write the counter of work to the state, for another function."""
+        """Write the counter of work, and where the next cell begins, to the state, for another function."""
         if self.caller is not None:
             return self.caller._hand_on_budget()
+        cells = [] if self.cells is None else [store_word(self.state, aot.CELLS, first_of(self.cells))]
         if _BUDGET not in self.locals:
-            return []
-        return [store_word(self.state, aot.WORK, first_of(self.locals[_BUDGET]))]
+            return cells
+        return [*cells, store_word(self.state, aot.WORK, first_of(self.locals[_BUDGET]))]
 
     def _take_budget(self) -> list[Stmt]:
-        """Read the counter of work from the state, after another function."""
+        """Read the same from the state, after another function."""
         if self.caller is not None:
             return self.caller._take_budget()
-        if _BUDGET not in self.locals or self.state is None:
+        if self.state is None:
             return []
-        return [store_first(self.locals[_BUDGET], self.state[aot.WORK])]
+        cells = [] if self.cells is None else [store_first(self.cells, self.state[aot.CELLS])]
+        if _BUDGET not in self.locals:
+            return cells
+        return [*cells, store_first(self.locals[_BUDGET], self.state[aot.WORK])]
 
     def _work(self) -> PrimExpr:
         """Return the work of a round, or of a call, in elements."""

@@ -62,6 +62,10 @@ class RegisterEmitter:
         self.declared: list[Stmt] = []
         self.locals: dict[aot.Register | aot.Storage, Buffer] = {}
         self.frame: list[Stmt] = []
+        #: Where the next cell begins: a register, which calls of functions hand on in the state.
+        self.cells: Buffer | None = None
+        #: What ends a round of a loop: it frees the cells that the round made, if no other reads them.
+        self.end_of_round: list[Stmt] = []
         self.clocked = clocked
         #: What LLVM must not fuse with the sum that it is part of: what rounds add to one sum,
         #: and products that need not wait for the round before. That sum waits for fewer operations then.
@@ -129,7 +133,7 @@ class RegisterEmitter:
         fence = f"llvm.arithmetic.fence.{'f32' if dtype == 'float32' else 'f64'}"
         return tirx.call_llvm_pure_intrin(dtype, fence, value)
 
-    def _store(self, target: aot.Register | aot.Storage, value: PrimExpr) -> Stmt:
+    def assign(self, target: aot.Register | aot.Storage, value: PrimExpr) -> Stmt:
         """Assign an expression to a register or a pointer."""
         local = self.local(target)
         if dtype_of(local) == "int8" and dtype_of(value) == "bool":

@@ -103,7 +103,7 @@ class StepEmitter(StorageEmitter):
             store, result = self._name_value(buffer.name, wrap_integers(expr))
             stores.append(store)
             results.append((target, result))
-        return [*declared, *stores, *(self._store(target, result) for target, result in results)]
+        return [*declared, *stores, *(self.assign(target, result) for target, result in results)]
 
     def _name_value(self, name: str, value: PrimExpr) -> tuple[Stmt, PrimExpr]:
         """Return a statement that computes a value, and the expression that it has from then on.
@@ -116,7 +116,7 @@ class StepEmitter(StorageEmitter):
             var = tirx.Var(name, dtype_of(value))
             return tirx.Bind(var, value), var
         register = aot.Register(dtype_of(value), name)
-        return self._store(register, value), self.load(register)
+        return self.assign(register, value), self.load(register)
 
     def _address_of_element(self, step: aot.PointAt) -> PrimExpr:
         def compute(index: Index) -> PrimExpr:

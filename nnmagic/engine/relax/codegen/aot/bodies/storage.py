@@ -110,6 +110,10 @@ class StorageEmitter(EndsEmitter):
                         tirx.BufferStore(block, as_expr(0), [as_expr(at)]) for at in range(2 * storage.copies)
                     )
                     self.declared += zeros
+            if isinstance(step, aot.MakeCell) and self.cells is None:
+                assert self.state is not None
+                self.cells = self.new_local("int64", "cells")
+                self.declared.append(store_first(self.cells, self.state[aot.CELLS]))
             if isinstance(step, aot.FunctionCall) and step.callee not in self.variables:
                 self._declare_blocks(step.callee)
 

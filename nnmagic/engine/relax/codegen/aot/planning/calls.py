@@ -19,6 +19,7 @@ from nnmagic.engine.relax.codegen.aot.planning.arrays import (
     match_dims,
     with_sizes,
 )
+from nnmagic.engine.relax.codegen.aot.planning.cells import is_cell_call, plan_cell
 from nnmagic.engine.relax.codegen.aot.planning.values import ValuePlanner
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scalar_stages
@@ -55,9 +56,22 @@ class CallPlanner(ValuePlanner):
                 return self._operand(value.args[0])
             case ir.Call() if isinstance(value.op, ir.GlobalVar):
                 return self._function_call(region, value, binding.var)
+            case ir.Call() if is_cell_call(value):
+                return self._cell(region, value, binding.var)
             case ir.Call() if isinstance(value.op, relax.ExternFunc):
                 return self._check(region, value)
         return self._operand(value)
+
+    def _cell(self, region: aot.Region, call: RelaxExpr, var: RelaxExpr) -> Planned:
+        """Plan a call of an operator of cells."""
+        operands = [arg for arg in call.args if not isinstance(arg.ty, ir.PrimType)]
+        arrays = [self._array_of(operand) for operand in operands]
+        planned = plan_cell(call, list(map(self._leaf, operands)), arrays, self.planner.place)
+        region += planned.steps
+        self.native.named.update(dict.fromkeys(planned.sizes))
+        if planned.array is not None:
+            self.arrays[var] = planned.array
+        return planned.value
 
     def _kernel_call(self, region: aot.Region, call: RelaxExpr, var: RelaxExpr) -> Planned:
         kernel, operands, *extra = call.args
