@@ -41,6 +41,11 @@ collect_ignore = [] if os.name == "posix" else list(POSIX_MODULES)
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="run every case: the suite of `make test-full`")
     parser.addoption(
+        "--default",
+        action="store_true",
+        help="make no case of the full suite alone, also of files that are named",
+    )
+    parser.addoption(
         "--without-default",
         action="store_true",
         help="with --full: leave out what the default suite, run before, asks by the same engine",
@@ -83,7 +88,8 @@ def _makes_every_case(config, path):
     """Return whether a file's cases are those of the full suite: also where it is named and has no others."""
     if config.getoption("full") or path in _named_files(config, with_tests=True):
         return True
-    return path in _named_files(config) and not _has_default_cases(path)
+    is_named = not config.getoption("default") and path in _named_files(config)
+    return is_named and not _has_default_cases(path)
 
 
 @cache

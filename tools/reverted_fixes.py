@@ -1,12 +1,16 @@
 """Measures which bugs a test suite notices: `reverted_fixes.py draw COUNT`, or `ask LIST -- COMMAND`.
 
 `draw` prints commits that fixed a bug and can be reverted on the tree of HEAD. Only the change of `nnmagic/`
-is reverted: it must not conflict, it must change code, and modules must still be importable. `ask` reverts
-each commit of a list in a scratch clone and runs COMMAND there, usually pytest. `{tests}` stands for the test
-files that the commit touched. Uncommitted changes take no part. Needs Git 2.38 or later.
+is reverted: it must not conflict, it must change code, and modules must still find the names that they use.
+Files are merged token by token and followed through renames, so that a change beside the fix is no conflict.
+
+`ask` reverts each commit of a list in a scratch clone and runs COMMAND there, usually pytest, with names of
+tests: the one that LIST notes below the commit, then the test files that the commit touched, then those that
+mirror or name the modules that change. `--write` notes in LIST the first test that fails. A commit with a
+note in brackets, why no test here can notice it, is set aside. Uncommitted changes take no part.
 
     python tools/reverted_fixes.py draw 60 > tools/reverted_fixes.txt
-    python tools/reverted_fixes.py ask tools/reverted_fixes.txt --touched-first -- python -m pytest -x -q
+    python tools/reverted_fixes.py ask tools/reverted_fixes.txt --write -- python -m pytest -x -q --default
 """
 
 from __future__ import annotations
@@ -14,7 +18,9 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import io
 import json
+import keyword
 import os
 import re
 import shutil
@@ -22,19 +28,45 @@ import subprocess
 import sys
 import tempfile
 import time
+import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
 PRODUCT, TESTS = "nnmagic", "tests"
 GIT = shutil.which("git") or "git"
-#: Commits need an author; a file that is restored goes where the files of its folder went.
-SETTINGS = ("-c", "user.name=none", "-c", "user.email=none", "-c", "merge.directoryRenames=true")
-IMPORT = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+SETTINGS = ("-c", "diff.renameLimit=0")
+RENAMES = "--find-renames=40%"
+#: Imports all modules of the product whose libraries are installed, and looks up the globals that the code of
+#: the named files uses: a revert that only takes away a name is noticed by anything.
+IMPORT = """
+import builtins, dis, importlib, pathlib, sys, types
+def check(code, names):
+    if any(each.opname == "LOAD_GLOBAL" and each.argval not in names for each in dis.get_instructions(code)):
+        sys.exit(f"{code.co_filename}: an unknown name")
+    for each in code.co_consts:
+        isinstance(each, types.CodeType) and check(each, names)
+for path in (each for each in pathlib.Path("nnmagic").rglob("*.py") if each.stem != "__main__"):
+    name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        if (error.name or "").startswith("nnmagic"):
+            raise
+        continue
+    if str(path) in sys.argv[1:]:
+        check(compile(path.read_bytes(), path, "exec"), {*vars(module), *vars(builtins)})
+"""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+NAME = re.compile(r"(\s*)([^\W\d]\w*)")
+#: A token that means nothing: a comment, a docstring, white space.
+REMARK = re.compile(r'\s*(#[^\n]*|[rf]?"""(.|\n)*""")?\s*')
+#: What faulthandler says of the test in which a process dies.
+DEATH = re.compile(rf'File ".*?({TESTS}/[^"]*)", line \d+ in (test_\w+)')
 #: A line of pytest's short summary.
 FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 
@@ -43,23 +75,28 @@ FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 class Outcome:
     """What a test suite finds when one commit is reverted.
 
-    The verdict is "noticed", "missed", "error" if the exit status says neither, or "conflict" if the commit
-    can no longer be reverted. The detail names the first test that fails.
+    The verdict is "noticed", "missed", "aside", "error" if the exit status says nothing, or "conflict" if the
+    commit can no longer be reverted. The detail names the first test that fails.
     """
 
     commit: str
     subject: str
-    tests: list[str]
-    verdict: str
+    note: str = ""  # below the commit in the list
+    verdict: str = ""
     detail: str = ""
     seconds: float = 0.0
 
+    def text(self) -> str:
+        """Return the lines of the list about the commit."""
+        note = self.detail if self.verdict in {"noticed", "missed"} else self.note
+        return f"{self.commit} {self.subject}\n" + (f"    {note}\n" if note else "")
 
-def git(*arguments: str | Path, stdin: str | None = None, accepted: tuple[int, ...] = (0,)) -> str:
-    """Return what a Git command prints; exit with its message if its exit status is not accepted."""
+
+def git(*arguments: str | Path) -> str:
+    """Return what a Git command prints; exit with its message if it fails."""
     command = [GIT, *SETTINGS, *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, encoding="utf-8", check=False)
-    if done.returncode not in accepted:
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode:
         sys.exit(f"git {' '.join(map(str, arguments))}: {done.stderr.strip()}")
     return done.stdout.strip()
 
@@ -77,65 +114,167 @@ def scratch_clone() -> Iterator[None]:
             os.chdir(before)
 
 
-def check_out(tree: str) -> None:
-    """Check out the files of a tree and remove all others: bytecode of the last run may be stale."""
-    git("clean", "-ffdxq")
-    git("read-tree", "--reset", "-u", tree)
+def tokens(text: str, *, is_python: bool) -> list[str]:
+    """Return the tokens of Python, each with the white space before it, or the lines of other text."""
+    lines = text.splitlines(keepends=True)
+    if not is_python:
+        return lines
+    starts, found, at = [0], [], 0
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        row, column = token.end
+        end = min(starts[min(row - 1, len(lines))] + column, len(text))
+        if end > at:
+            found.append(text[at:end])
+            at = end
+    return found
 
 
-def reverted_tree(commit: str) -> str | None:
-    """Return HEAD's tree without a commit's change of the product; None if it conflicts or nothing changes.
+def without_remarks(region: Sequence[str]) -> list[str]:
+    """Return tokens without the white space before them, and without comments and docstrings."""
+    return [token.strip() for token in region if not REMARK.fullmatch(token)]
 
-    Merges HEAD with a child of the commit in which the product is as before the commit. A merge follows files
-    that were renamed since; a patch does not.
+
+def settled(ours: Sequence[str], base: Sequence[str], theirs: Sequence[str]) -> Sequence[str] | None:
+    """Return the tokens of a region that both sides changed, where that is no conflict; None otherwise.
+
+    It is none if one side changed comments only, or if ours only gives other names to what base names.
     """
-    before = git("ls-tree", f"{commit}^", PRODUCT)
-    others = [line for line in git("ls-tree", commit).splitlines() if not line.endswith(f"\t{PRODUCT}")]
-    tree = git("mktree", stdin="\n".join([before, *others]))
-    child = git("commit-tree", tree, "-p", commit, "-m", f"Revert {commit}")
-    merged, *conflicts = git("merge-tree", "--write-tree", "HEAD", child, accepted=(0, 1)).splitlines()
-    return None if conflicts or merged == git("rev-parse", "HEAD^{tree}") else merged
+    mine, before = without_remarks(ours), without_remarks(base)
+    if before == without_remarks(theirs):
+        return ours
+    if len(mine) != len(before):
+        return None
+    names: dict[str, str] = {}
+    for new, old in zip(mine, before, strict=True):
+        words = all(NAME.fullmatch(each) and not keyword.iskeyword(each) for each in (new, old))
+        if names.setdefault(old, new) != new or (new != old and not words):
+            return None
+    matches = ((token, NAME.fullmatch(token)) for token in theirs)
+    return [found[1] + names.get(found[2], found[2]) if found else token for token, found in matches]
 
 
-def changed_modules(tree: str) -> dict[str, str]:
-    """Return the paths of the product's modules that differ from HEAD, each with its status in `git diff`."""
-    changes = git("diff", "--no-renames", "--name-status", "HEAD", tree, "--", f"{PRODUCT}/*.py")
-    return {path: status for status, path in (line.split("\t") for line in changes.splitlines())}
+def merge(ours: str, base: str, theirs: str, *, is_python: bool) -> str | None:
+    """Return text with the changes of both sides; None if they conflict."""
+    with tempfile.TemporaryDirectory(prefix="merge-") as folder:
+        paths = [Path(folder, side) for side in ("ours", "base", "theirs")]
+        for path, text in zip(paths, (ours, base, theirs), strict=True):
+            lines = [json.dumps(token) + "\n" for token in tokens(text, is_python=is_python)]
+            path.write_text("".join(lines), encoding="utf-8", newline="\n")
+        command = [GIT, "merge-file", "-p", "--diff3", *map(str, paths)]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    merged: list[str] = []
+    sides: list[list[str]] = [merged]
+    for line in done.stdout.splitlines():
+        if line.startswith('"'):
+            sides[-1].append(json.loads(line))
+        elif line.startswith(">"):
+            region = settled(*sides[1:])
+            if region is None:
+                return None
+            merged += region
+            sides = [merged]
+        else:
+            sides.append([])
+    return "".join(merged)
 
 
-def code(tree: str, path: str) -> str:
+@cache
+def renames() -> list[tuple[str, str, str]]:
+    """Return the commits that rename files, with the old and the new names, in the order of the history."""
+    found, commit = [], ""
+    log = ("log", "--reverse", "--topo-order", RENAMES, "--diff-filter=R", "--name-status", "--format=%H")
+    for line in git(*log, "HEAD").splitlines():
+        match line.split("\t"):
+            case [_, old, new]:
+                found.append((commit, old, new))
+            case [text] if text:
+                commit = text
+    return found
+
+
+def names_in_head(commit: str, paths: Sequence[str]) -> list[str | None]:
+    """Return the names that files of a commit have in HEAD; None for those that are gone."""
+    later = {*git("rev-list", f"{commit}..HEAD").splitlines()}
+    for renaming, old, new in renames():
+        if renaming in later:
+            paths = [new if path == old else path for path in paths]
+    files = {*git("ls-tree", "-r", "--name-only", "HEAD").splitlines()}
+    return [path if path in files else None for path in paths]
+
+
+def reverted_files(commit: str) -> dict[str, str] | None:
+    """Return the texts of HEAD's files without a commit's change of the product; None if it conflicts.
+
+    Only files that the commit changed are changed back. A file that it added stays, unused.
+    """
+    diff = git("diff", RENAMES, "--diff-filter=MR", "--name-status", f"{commit}^", commit, "--", PRODUCT)
+    changes = [line.split("\t")[1:] for line in diff.splitlines() if not line.endswith(".pyi")]
+    found = {}
+    for change, path in zip(changes, names_in_head(commit, [each[-1] for each in changes]), strict=True):
+        if path is None:
+            return None
+        versions = [("HEAD", path), (commit, change[-1]), (f"{commit}^", change[0])]
+        ours, *others = (git("show", f"{version}:{name}") + "\n" for version, name in versions)
+        merged = merge(ours, *others, is_python=path.endswith(".py"))
+        if merged is None:
+            return None
+        if merged != ours:
+            found[path] = merged
+    return found
+
+
+def check_out(files: dict[str, str]) -> None:
+    """Check out HEAD with other texts of some files: bytecode of the last run may be stale."""
+    git("clean", "-ffdxq")
+    git("read-tree", "--reset", "-u", "HEAD")
+    for path, text in files.items():
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
+
+
+def code(text: str) -> str:
     """Return a module's syntax tree as text, without docstrings."""
-    module = ast.parse(git("show", f"{tree}:{path}"))
+    module = ast.parse(text)
     for node in ast.walk(module):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
             del node.body[0]
     return ast.dump(module)
 
 
-def changes_code(tree: str) -> bool:
-    """Return whether a tree's product differs from HEAD's in more than comments, docstrings and layout."""
-    changes = changed_modules(tree).items()
-    return any(status != "M" or code("HEAD", path) != code(tree, path) for path, status in changes)
+def changes_code(files: dict[str, str]) -> bool:
+    """Return whether Python modules differ from HEAD's in more than comments, docstrings and layout."""
+    texts = [(git("show", f"HEAD:{path}"), text) for path, text in files.items() if path.endswith(".py")]
+    try:
+        return any(code(before) != code(text) for before, text in texts)
+    except SyntaxError:
+        return False
 
 
-def can_be_imported(tree: str) -> bool:
-    """Return whether the product's packages, and the modules that differ from HEAD, can be imported."""
-    check_out(tree)
-    packages = [path.parent for path in Path(PRODUCT).glob("*/__init__.py")]
-    modules = [Path(path).with_suffix("") for path in changed_modules(tree) if Path(path).exists()]
-    names = [".".join(path.parts).removesuffix(".__init__") for path in [*packages, *modules]]
-    return run([sys.executable, "-c", IMPORT, PRODUCT, *names])[0] == 0
+def can_be_imported(files: dict[str, str]) -> bool:
+    """Return whether the product's modules can be imported, and files use names only that there are."""
+    check_out(files)
+    return run([sys.executable, "-c", IMPORT, *files])[0] == 0
 
 
 def touched_tests(commit: str) -> list[str]:
     """Return the test files that a commit changed, by their names in HEAD."""
     changed = git("diff", "--no-renames", "--name-only", f"{commit}^", commit, "--", TESTS).splitlines()
-    paths = {path for path in changed if PurePosixPath(path).match("test_*.py")}
-    log = ("log", "--reverse", "--topo-order", "--find-renames", "--diff-filter=R", "--name-status")
-    for line in git(*log, "--format=", f"{commit}..HEAD", "--", TESTS).splitlines():
-        _, old, new = line.split("\t")
-        paths = {new if path == old else path for path in paths}
-    return sorted(paths & {*git("ls-tree", "-r", "--name-only", "HEAD", TESTS).splitlines()})
+    names = names_in_head(commit, [path for path in changed if PurePosixPath(path).match("test_*.py")])
+    return sorted({path for path in names if path})
+
+
+def near_tests(paths: Iterable[str]) -> list[str]:
+    """Return the test files that mirror modules of the product, or name them."""
+    modules = [PurePosixPath(path).with_suffix("") for path in paths]
+    mirrors = {f"{TESTS}/{each.relative_to(PRODUCT).parent}/test_{each.name}.py" for each in modules}
+    names = [(".".join(each.parent.parts), each.name) for each in modules]
+    patterns = [rf"\b{folder}(\.| import .*?\b){name}\b" for folder, name in names]
+    named = re.compile("|".join(patterns) or "(?!)")
+    files = [path.as_posix() for path in Path(TESTS).rglob("test_*.py")]
+    return sorted(
+        path for path in files if path in mirrors or named.search(Path(path).read_text(encoding="utf-8"))
+    )
 
 
 def run(command: list[str]) -> tuple[int, str]:
@@ -157,52 +296,63 @@ def judge(status: int, output: str) -> tuple[str, str]:
     if status == 1 or (status == 2 and failure):  # 2: collection fails, or pytest-xdist stops early for -x
         name = failure[1] if failure else ""
         return "noticed", name if "::" in name or not name else f"{name} (cannot be collected)"
+    if status < 0:  # a signal ended it, as where machine code divides by zero
+        died = DEATH.search(output)
+        return "noticed", "::".join(died.groups()) if died else ""
     return "error", ": ".join([f"exit status {status}", *output.splitlines()[-1:]])
 
 
-def steps(command: list[str], tests: list[str], *, touched_first: bool) -> list[list[str]]:
-    """Return the commands to run until one fails; none if `{tests}` is empty, since pytest would run all."""
-    if "{tests}" in command:
-        place = command.index("{tests}")
-        return [[*command[:place], *tests, *command[place + 1 :]]] if tests else []
-    return [[*command, *tests], command] if touched_first and tests else [command]
+def steps(note: str, touched: list[str], near: list[str], *, whole: bool) -> list[list[str]]:
+    """Return the tests to run until one fails; an empty list stands for the whole suite."""
+    found = [[note] if "::" in note else [], touched, [path for path in near if path not in touched]]
+    return [step for step in found if step] + [[]] * whole
 
 
-def ask(commit: str, subject: str, options: argparse.Namespace) -> Outcome:
+def ask(listed: Outcome, options: argparse.Namespace) -> Outcome:
     """Revert a commit and run the command."""
-    tests, tree = touched_tests(commit), reverted_tree(commit)
-    if tree is None:
-        return Outcome(commit, subject, tests, "conflict")
+    if listed.note.startswith("("):
+        return replace(listed, verdict="aside")
+    files = reverted_files(listed.commit)
+    if not files:
+        return replace(listed, verdict="conflict")
     verdict, detail, start = "missed", "", time.monotonic()
-    for step in steps(options.command, tests, touched_first=options.touched_first):
-        check_out(tree)
-        verdict, detail = judge(*run(step))
+    check_out(files)
+    for step in steps(listed.note, touched_tests(listed.commit), near_tests(files), whole=options.whole):
+        verdict, detail = judge(*run([*options.command, *step]))
         if verdict != "missed":
+            detail = detail or " ".join(step)
             break
-    return Outcome(commit, subject, tests, verdict, detail, round(time.monotonic() - start, 1))
+    seconds = round(time.monotonic() - start, 1)
+    return replace(listed, verdict=verdict, detail=detail, seconds=seconds)
+
+
+def read(path: Path) -> list[Outcome]:
+    """Return the commits of a list, with the notes below them."""
+    found = re.findall(r"^(\w+) (.*)(?:\n +(.*))?", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return [Outcome(commit, subject, note=note) for commit, subject, note in found]
 
 
 def ask_about_list(options: argparse.Namespace) -> int:
     """Print what the suite finds for each commit of a list; return the exit status."""
-    lines = options.list.read_text(encoding="utf-8").splitlines()
-    commits = [line.split(maxsplit=1) for line in lines if line.startswith(tuple(options.only))]
-    report, outcomes = options.json and options.json.absolute(), []
+    path, outcomes = options.list.absolute(), []
     with scratch_clone():
-        if options.check:
-            tests = {path for commit, _ in commits for path in touched_tests(commit)}
-            for step in steps(options.command, sorted(tests), touched_first=False):
-                verdict, detail = judge(*run(step))
-                if verdict != "missed":
-                    sys.exit(f"The command fails where nothing is reverted: {detail or verdict}")
-        for commit, subject in commits:
-            outcomes.append(found := ask(commit, subject, options))
-            line = f"{commit} {found.verdict:8} {found.seconds:6.1f} s  {found.detail or '-'}  {subject}"
-            print(line, flush=True)
-            if report:
-                report.write_text(json.dumps([*map(asdict, outcomes)], indent=1), encoding="utf-8")
+        for listed in read(path):
+            if listed.commit.startswith(tuple(options.only)):
+                outcomes.append(found := ask(listed, options))
+                detail = found.detail or found.note or "-"
+                took = f"{found.verdict:8} {found.seconds:6.1f} s"
+                print(f"{found.commit} {took}  {detail}  {found.subject}", flush=True)
+                if options.write:
+                    texts = ((found if each.commit == found.commit else each).text() for each in read(path))
+                    path.write_text("".join(texts), encoding="utf-8", newline="\n")
+        noticing = [found.detail for found in outcomes if "::" in found.detail]
+        check_out({})
+        verdict, detail = judge(*run([*options.command, *noticing])) if noticing else ("missed", "")
+        if verdict != "missed":
+            sys.exit(f"The command fails where nothing is reverted: {detail or verdict}")
     count = Counter(outcome.verdict for outcome in outcomes)
-    others = "".join(f", {count[name]} {name}" for name in ("error", "conflict") if count[name])
-    print(f"{count['noticed']} of {len(outcomes) - count['conflict']} noticed{others}")
+    others = "".join(f", {count[name]} {name}" for name in ("error", "conflict", "aside") if count[name])
+    print(f"{count['noticed']} of {len(outcomes) - count['conflict'] - count['aside']} noticed{others}")
     return int(count["noticed"] < options.least)
 
 
@@ -212,11 +362,11 @@ def draw(options: argparse.Namespace) -> int:
     fixes = [line for line in log if re.match(r"\w+ fix[:(]", line)]
     fixes.sort(key=lambda line: hashlib.sha256(f"{options.seed} {line}".encode()).digest())
     with scratch_clone():
-        trees = {line: tree for line in fixes if (tree := reverted_tree(line.split()[0]))}
-        suited = (line for line, tree in trees.items() if can_be_imported(tree) and changes_code(tree))
+        reverts = {line: files for line in fixes if (files := reverted_files(line.split()[0]))}
+        suited = (line for line, files in reverts.items() if changes_code(files) and can_be_imported(files))
         for line in islice(suited, options.count):
             print(line, flush=True)
-    print(f"{len(trees)} of {len(fixes)} fixes revert without conflict", file=sys.stderr)
+    print(f"{len(reverts)} of {len(fixes)} fixes revert without conflict", file=sys.stderr)
     return 0
 
 
@@ -230,17 +380,16 @@ def main() -> int:
     drawing.add_argument("--seed", type=int, default=0)
     asking = actions.add_parser("ask", help="run a command without each of the listed commits: -- COMMAND")
     asking.add_argument("list", type=Path, help="what draw printed")
-    asking.add_argument("--json", type=Path, help="write the outcomes to this file")
+    asking.add_argument("--write", action="store_true", help="note in the list which tests notice")
     asking.add_argument("--only", nargs="+", metavar="HASH", default=[""], help="ask about these only")
-    asking.add_argument("--touched-first", action="store_true", help="run the touched test files before")
-    asking.add_argument("--check", action="store_true", help="run the command on HEAD before")
+    asking.add_argument("--whole", action="store_true", help="run the command without names of tests at last")
     asking.add_argument("--least", type=int, default=0, help="exit with 1 if fewer commits are noticed")
     options = parser.parse_args(sys.argv[1:split])
     options.command = sys.argv[split + 1 :]
     if options.action == "draw":
         return draw(options)
-    if not options.command or (options.touched_first and "{tests}" in options.command):
-        parser.error("ask needs `-- COMMAND`, and no {tests} in it with --touched-first.")
+    if not options.command:
+        parser.error("ask needs `-- COMMAND`.")
     if os.sep in options.command[0]:  # it runs in another folder
         options.command[0] = str(Path(options.command[0]).absolute())
     return ask_about_list(options)

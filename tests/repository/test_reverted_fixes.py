@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.reverted_fixes import judge, steps
+from tools.reverted_fixes import judge, merge, steps
 
 TOOL = Path(__file__).parents[2] / "tools" / "reverted_fixes.py"
 GIT = shutil.which("git")
@@ -48,24 +47,20 @@ COMMITS: list[tuple[str, dict[str, str | None]]] = [
     ),
 ]
 
-#: A command that calls the tests in files, and exits with 1 if one fails.
+#: A command that calls the tests in files, and exits as pytest does.
 PYTHON = [sys.executable, "-c"]
 SUITE = [
     *PYTHON,
-    "import runpy, sys\nfor path in sys.argv[1:]: runpy.run_path(path)['test_half']()",
-    "{tests}",
+    """import runpy, sys
+for path in sys.argv[1:]:
+    try:
+        runpy.run_path(path.partition("::")[0])["test_half"]()
+    except AssertionError:
+        print("= short test summary info =\\nFAILED", path.partition("::")[0] + "::test_half")
+        sys.exit(1)""",
 ]
 
-
-def has_merge_tree() -> bool:
-    """Return whether Git is installed, and merges without a worktree."""
-    if GIT is None:
-        return False
-    version = subprocess.run([GIT, "version"], capture_output=True, text=True, check=True).stdout
-    return tuple(map(int, re.findall(r"\d+", version)[:2])) >= (2, 38)
-
-
-pytestmark = pytest.mark.skipif(not has_merge_tree(), reason="needs Git 2.38 or later")
+pytestmark = pytest.mark.skipif(GIT is None, reason="needs Git")
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +97,7 @@ def test_draw_is_decided_by_its_seed(repository: Path) -> None:
     one = call(repository, "draw", "1")
     assert both.startswith(one.stdout)
     assert one.stdout.count("\n") == 1
-    assert "4 of 6 fixes revert without conflict" in one.stderr
+    assert "3 of 6 fixes revert without conflict" in one.stderr
 
 
 def test_nothing_is_added_to_the_repository(repository: Path) -> None:
@@ -112,33 +107,47 @@ def test_nothing_is_added_to_the_repository(repository: Path) -> None:
 
 
 def test_ask_says_which_fixes_are_noticed(repository: Path) -> None:
-    asked = call(
-        repository, "ask", "fixes.txt", "--check", "--json", "found.json", "--least", "2", "--", *SUITE
-    )
+    shutil.copy(repository / "fixes.txt", noted := repository / "noted.txt")
+    asked = call(repository, "ask", "noted.txt", "--write", "--least", "2", "--", *SUITE)
     assert asked.returncode == 1
     assert asked.stdout.splitlines()[-1] == "1 of 2 noticed"
-    found = json.loads((repository / "found.json").read_text(encoding="utf-8"))
-    assert {each["subject"]: (each["verdict"], each["tests"]) for each in found} == {
-        "fix: half of odd numbers": ("noticed", ["tests/maths/test_half.py"]),
-        "fix(sign): zero": ("missed", []),
+    after = dict(re.findall(r"^\w+ (.*)((?:\n .*)?)", noted.read_text(encoding="utf-8"), re.MULTILINE))
+    assert after == {
+        "fix: half of odd numbers": "\n    tests/maths/test_half.py::test_half",
+        "fix(sign): zero": "",
     }
-    assert all(each["commit"] in asked.stdout and each["subject"] in asked.stdout for each in found)
+    assert all(subject in asked.stdout for subject in after)
+    again = call(repository, "ask", "noted.txt", "--write", "--least", "1", "--", *SUITE)
+    assert (again.returncode, again.stdout.count("tests/maths/test_half.py::test_half")) == (0, 1)
 
 
-def test_ask_runs_the_touched_tests_and_then_all(repository: Path) -> None:
+def test_ask_runs_the_whole_suite_at_last(repository: Path) -> None:
     suite = [
         *PYTHON,
         "import sys; from nnmagic import sign; sys.exit(not sys.argv[1:] and sign.sign(0) != 0)",
     ]
-    asked = call(repository, "ask", "fixes.txt", "--touched-first", "--least", "1", "--", *suite)
+    asked = call(repository, "ask", "fixes.txt", "--whole", "--least", "1", "--", *suite)
     assert asked.returncode == 0
     assert asked.stdout.splitlines()[-1] == "1 of 2 noticed"
 
 
-def test_ask_stops_if_the_command_fails_on_head(repository: Path) -> None:
-    asked = call(repository, "ask", "fixes.txt", "--check", "--", *PYTHON, "raise SystemExit(3)")
-    assert asked.returncode == 1
-    assert asked.stderr == "The command fails where nothing is reverted: exit status 3\n"
+def test_ask_says_that_a_test_fails_on_head(repository: Path) -> None:
+    fails = [*PYTHON, "import sys; print(' short test summary info \\nFAILED a.py::b'); sys.exit(1)"]
+    asked = call(repository, "ask", "fixes.txt", "--", *fails)
+    assert (asked.returncode, asked.stderr) == (1, "The command fails where nothing is reverted: a.py::b\n")
+
+
+@pytest.mark.parametrize(
+    ("ours", "base", "theirs", "merged"),
+    [
+        ("f(a, b=2)\n", "f(a, b=1)\n", "f(c, b=1)\n", "f(c, b=2)\n"),
+        ("x = new + 1  # one\n", "x = old + 1\n", "x = old - 1\n", "x = new - 1  # one\n"),
+        ("y = limit if limit else 0\n", "y = top if top else 0\n", "y = top\n", "y = limit\n"),
+        ("x = a * 2\n", "x = a + 1\n", "x = a - 1\n", None),
+    ],
+)
+def test_changes_on_one_line_are_merged(ours: str, base: str, theirs: str, merged: str | None) -> None:
+    assert merge(ours, base, theirs, is_python=True) == merged
 
 
 @pytest.mark.parametrize(
@@ -154,7 +163,8 @@ def test_ask_stops_if_the_command_fails_on_head(repository: Path) -> None:
         (1, "ERROR tests/test_a.py::test_b", ("noticed", "tests/test_a.py::test_b")),
         (2, "ERROR tests/test_a.py - ImportError", ("noticed", "tests/test_a.py (cannot be collected)")),
         (2, "!!! KeyboardInterrupt !!!", ("error", "exit status 2: !!! KeyboardInterrupt !!!")),
-        (-11, "Segmentation fault", ("error", "exit status -11: Segmentation fault")),
+        (3, "Internal error", ("error", "exit status 3: Internal error")),
+        (-8, '  File "/tmp/tests/test_a.py", line 3 in test_b', ("noticed", "tests/test_a.py::test_b")),
     ],
 )
 def test_verdicts_follow_the_exit_status_of_pytest(status: int, line: str, found: tuple[str, str]) -> None:
@@ -163,15 +173,12 @@ def test_verdicts_follow_the_exit_status_of_pytest(status: int, line: str, found
 
 
 @pytest.mark.parametrize(
-    ("command", "tests", "touched_first", "run"),
+    ("note", "whole", "run"),
     [
-        ("pytest -x", "a b", False, ["pytest -x"]),
-        ("pytest -x", "a b", True, ["pytest -x a b", "pytest -x"]),
-        ("pytest -x", "", True, ["pytest -x"]),
-        ("pytest {tests} -x", "a b", False, ["pytest a b -x"]),
-        ("pytest {tests} -x", "", False, []),
+        ("", False, ["a b", "c"]),
+        ("(dead code)", True, ["a b", "c", ""]),
+        ("a::test_x[1 2]", False, ["a::test_x[1 2]", "a b", "c"]),
     ],
 )
-def test_steps(command: str, tests: str, *, touched_first: bool, run: list[str]) -> None:
-    found = steps(command.split(), tests.split(), touched_first=touched_first)
-    assert [" ".join(step) for step in found] == run
+def test_steps(note: str, *, whole: bool, run: list[str]) -> None:
+    assert [" ".join(step) for step in steps(note, ["a", "b"], ["b", "c"], whole=whole)] == run

@@ -77,8 +77,9 @@ def _is_hint(ctx: Elaboration, node: ast.Node, cell: tree.CellNode) -> bool:
         value = look_up(ctx.resolver.namespace, name) if isinstance(node, ast.Var) else MISSING
         if as_compiled_type(value) is not None or as_record_type(value) is not None:
             return False
-        is_record = dataclasses.is_dataclass(value) or hasattr(value, "_fields")
-        return name in _HINTS or (isinstance(value, type) and is_record)
+        if name in _HINTS or not isinstance(value, type):
+            return name in _HINTS
+        return dataclasses.is_dataclass(value) or hasattr(value, "_fields")
     parts = _parts_of(node)
     if parts is None:
         return False

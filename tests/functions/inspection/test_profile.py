@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nnmagic
+from nnmagic.engine.relax import profiling
 from nnmagic.functions.inspection.profile import Profile, least_time, measure_peak, operators_of, profile
 from nnmagic.jupyter.commands import profile_section
 from tests.tinynn.programs.snippets.arguments import arguments_of
@@ -45,6 +48,8 @@ def test_a_choice_between_elements_is_no_operation() -> None:
         "def f(x: Tensor[(40,), f32]):\n    return where(x > 0, x + 1, -1)", array(40)
     ).kernels
     assert kernel.flops == 40
+    (kernel,) = profile_source("def f(x: Tensor[(40,), f32]):\n    return pad(x, 1)", array(40)).kernels
+    assert kernel.flops == 0
 
 
 @pytest.mark.full
@@ -295,3 +300,24 @@ def test_kernels_between_which_the_interpreter_runs_are_timed() -> None:
     assert {3} == {kernel.calls for kernel in timed.kernels if "exp" in kernel.name}
     assert all(kernel.seconds > 0 for kernel in timed.kernels)
     assert sum(kernel.seconds for kernel in timed.kernels) <= timed.seconds * 1.5
+
+
+def test_the_parts_are_those_of_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least time of each kernel, of different runs, would be less than any run took."""
+    fastest, parts = profiling._fastest, itertools.cycle([(9000, 1000), (1000, 9000)])
+    monkeypatch.setattr(profiling, "_SECONDS", 0.0)
+
+    def with_parts(run: Callable[[], list[tuple[int, np.ndarray]]]) -> Any:
+        def run_with_parts() -> list[tuple[int, np.ndarray]]:
+            ((number, table),) = run()
+            table = table.copy()
+            table[:, 0] = 0
+            table[:2, 0] = next(parts)
+            return [(number, table)]
+
+        return fastest(run_with_parts)
+
+    monkeypatch.setattr(profiling, "_fastest", with_parts)
+    source = "def f(x: Tensor[(40,), f32]):\n    return cumsum(x), cumsum(x[:7])"
+    first, second = (kernel.seconds for kernel in profile_source(source, array(40)).kernels)
+    assert max(first, second) == pytest.approx(9 * min(first, second))

@@ -111,3 +111,17 @@ def test_a_function_without_types_says_it_of_its_last_call() -> None:
         f.why  # noqa: B018 - a property
     f(np.ones(3))
     assert str(f.why).startswith("f: machine code alone")
+
+
+def test_only_what_is_some_work_is_said_to_be_computed_anew() -> None:
+    source = """def f(x: Tensor[("n",), f64], k: i64):
+    y = np.zeros(3)
+    for i in range(k):
+        a = np.zeros(3)
+        a[i] = 2.0
+        y = y + a * np.exp(x).sum()
+    return y
+"""
+    remarks = nnmagic.compile(source, namespace={"np": np}).why.remarks
+    anew = [each.span for each in remarks if each.text.startswith("is computed anew in each round")]
+    assert [span and span.line for span in anew] == [6]

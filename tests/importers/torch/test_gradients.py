@@ -237,3 +237,14 @@ def test_gradients_of_operators_that_torch_leaves_whole(name: str) -> None:
         (result * torch.arange(1.0, 1 + result.numel()).view(result.shape)).sum().backward()
         found.append([leaf.grad for leaf in leaves])
     torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)
+
+
+def test_two_arguments_that_have_no_gradient() -> None:
+    def product(a: Any, b: Any, c: Any) -> Any:
+        return a.view(-1) * b.view(-1) * c.view(-1)
+
+    first, second, third = (
+        torch.arange(6.0).reshape(2, 3).requires_grad_(number == 0) for number in range(3)
+    )
+    torch.compile(product, backend=torch_backend)(first, second, third).sum().backward()
+    torch.testing.assert_close(first.grad, second * third, rtol=0, atol=0)

@@ -29,6 +29,7 @@ FUNCTIONS: dict[str, Any] = {
     "a power": lambda x: x**1.3,
     "a comparison": lambda x: x > 1.1,
     "addcmul": lambda x: torch.addcmul(x, x, x, value=0.3),
+    "a distance": lambda x: torch.dist(x, torch.ones_like(x)),
     "leaky relu": lambda x: torch.nn.functional.leaky_relu(-x, 0.3),
     "a scaled product": lambda x: torch.addmm(x[:, None], x[:, None], x[None, :1], beta=1e-8, alpha=1e-8),
 }

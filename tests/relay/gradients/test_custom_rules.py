@@ -297,3 +297,9 @@ def test_a_function_with_a_rule_reads_nothing_that_depends_on_the_parameters() -
     assert errors_of(text.format(0)) == ()
     (error,) = errors_of(text.format(1))
     assert "reads a value that depends on the parameters" in error.message
+
+
+def test_a_callback_without_a_rule_says_how_to_give_it_one() -> None:
+    text = "def main(x: f64):\n    return grad(lambda x: callback(sine, x, result=f64))(x)\n"
+    with pytest.raises(nnmagic.TinyNNError, match=r"callback has no gradient: .* give it a rule, custom_vjp"):
+        nnmagic.compile(text, namespace={"sine": np.sin}, engine="numpy", cache=False)

@@ -205,3 +205,9 @@ def test_what_is_refused(text: str, message: str) -> None:
 def test_the_module_is_there_whole() -> None:
     public = {name for name in vars(math) if not name.startswith("_") and callable(getattr(math, name))}
     assert public - set(MODULES["math"]) <= {"fma", "signbit", "isnormal", "issubnormal", "fmax", "fmin"}
+
+
+def test_fix_needs_no_function_that_numpy_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(np, "fix")
+    function = nnmagic.compile("def f(x: f64):\n    return fix(-2.5), fix(x)\n", engine="numpy")
+    np.testing.assert_array_equal(function(2.5), [-2, 2])

@@ -41,6 +41,8 @@ def test_what_the_hint_says_works(call: str, type_: str, value: Any) -> None:
     hint = caught.value.diagnostics[0].hint or ""
     found = re.search(r"write (callback\(.*\)), which calls Python", hint)
     assert found is not None, hint
+    name, _, arguments = call.removesuffix(")").partition("(")
+    assert found[1].startswith(f"callback({name}, {arguments}, result=")
     function = nnmagic.compile(
         source.replace(call, found[1]), namespace=namespace, engine="numpy", cache=False
     )

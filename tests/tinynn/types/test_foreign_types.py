@@ -365,3 +365,19 @@ def test_annotations_of_a_file_are_read_with_and_without_postponed_evaluation(tm
         exec(compile(path.read_text(), str(path), "exec"), names)
         result = names["f"](A32, A32, 2.0, np.array([True, False, True]))
         np.testing.assert_array_equal(result, [[2, 1, 2]] * 2)
+
+
+class Nosy:
+    """A value of the notebook that notes which of its attributes are asked for."""
+
+    asked: typing.ClassVar[list[str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        raise AttributeError(name)
+
+
+def test_no_code_of_the_notebook_runs_to_read_an_annotation() -> None:
+    with pytest.raises(nnmagic.TinyNNError, match="`nosy` is a Nosy, which a cell cannot use"):
+        nnmagic.compile("def f(x: nosy):\n    return x\n", namespace={"nosy": Nosy()}, engine="numpy")
+    assert Nosy.asked == []

@@ -315,3 +315,9 @@ def test_an_array_that_would_lose_imaginary_parts_is_refused() -> None:
     assert error.message == "the imaginary part would be lost: a complex number does not become a real one"
     (error,) = errors_of("def f(r: Tensor[(3,), f64]):\n    y = r.copy()\n    y += 1j\n    return y\n")
     assert error.message == "`+=` gives c128, which an array of f64 cannot hold"
+
+
+def test_the_engine_numpy_gives_numbers_whose_parts_lie_apart() -> None:
+    source = "def f(V: Tensor[(6,), c128]):\n    return np.broadcast_to(V, (2, 6))\n"
+    result = nnmagic.compile(source, namespace={"np": np}, engine="numpy", cache=False)(OPERANDS["V"])
+    np.testing.assert_array_equal(result, [OPERANDS["V"]] * 2)

@@ -1,4 +1,7 @@
-"""Functions as values, data types, match and references on the relax engine, against NumPy and by hand."""
+"""Functions as values, data types, match and references on the relax engine, against NumPy and by hand.
+
+`engine/relax/codegen/program_plan` plans the machine code of the kernels that the interpreter calls.
+"""
 
 import subprocess
 import sys

@@ -179,7 +179,6 @@ def test_without_optimisation_the_numbers_are_the_same():
 
 
 @pytest.mark.budget(3)
-@pytest.mark.full
 def test_a_transform_without_elements_whose_length_the_call_knows_ends() -> None:
     """Real Relay's operator takes it, unlike numpy.fft."""
     text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, ?), float32]) { dft(%x, %x, inverse=False) }'

@@ -6,6 +6,7 @@ from tvm.target import codegen
 
 import nnmagic
 from nnmagic.engine import EngineError
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.relay import AdtValue
 from tests.engine.programs import compile_text
 
@@ -206,6 +207,21 @@ def test_permutations_are_inverted(dtype):
     np.testing.assert_array_equal(invert([order]), np.argsort(order))
     assert invert([order[:0]]).shape == (0,)
     np.testing.assert_array_equal(invert([np.array([0, 0, 2], dtype)]), [1, 0, 2])  # the last; 0 for none
+    np.testing.assert_array_equal(invert([np.array([1, 1, 1], dtype)]), [0, 2, 0])
+
+
+def test_depth_and_space_of_named_sizes_are_machine_code():
+    x = np.arange(96, dtype="f4").reshape(1, 4, 4, 6)
+    rows, columns = np.indices((2, 2)).reshape(2, -1)
+    parts = [x[:, :, row::2, column::2] for row, column in zip(rows, columns, strict=True)]
+    to_depth, to_space = (
+        compile_text(f"def @main(%x: Tensor[(1, {depth}, ?, ?), float32]) {{ nn.{name}(%x, block_size=2) }}")
+        for depth, name in ((4, "space_to_depth"), (16, "depth_to_space"))
+    )
+    assert isinstance(to_depth, AotExecutable)
+    assert isinstance(to_space, AotExecutable)
+    np.testing.assert_array_equal(to_depth([x]), np.concatenate(parts, axis=1))
+    np.testing.assert_array_equal(to_space([np.concatenate(parts, axis=1)]), x)
 
 
 def correlate(x, weight, padding):

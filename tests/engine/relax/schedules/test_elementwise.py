@@ -203,3 +203,10 @@ def test_stacks_along_the_last_axis(shape, count):
         body = f"def f({params}):\n    return stack([{', '.join(values)}], -1)\n"
         for target in MACHINES:
             np.testing.assert_array_equal(nnmagic.compile(body, target=target)(*arrays), expected)
+
+
+def test_a_piece_without_elements_at_the_end_of_a_named_size():
+    v = draw_values(7)
+    function = nnmagic.compile('def f(v: Tensor[("n",), f32]):\n    return diff(v, append=0)\n', cache=False)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(function(v), np.diff(v, append=np.float32(0)))

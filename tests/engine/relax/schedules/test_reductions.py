@@ -250,3 +250,10 @@ def test_the_largest_of_few_that_are_computed_is_no_expression_of_all_comparison
     x[3, 4] = np.nan
     expected = getattr(np.where(x > y, x * y, y), name)(0)
     np.testing.assert_array_equal(nnmagic.compile(source, namespace={"np": np})(x, y), expected)
+
+
+def test_nan_is_neither_less_nor_not_less_inside_of_a_sum() -> None:
+    x = np.array([[np.nan, 1, 2], [3, np.nan, np.nan]], "f4")
+    either = "logical_or(less(%x, 1f), greater_equal(%x, 1f))"
+    executable = compile_text(f"def @main(%x: Tensor[(2, 3), float32]) {{ all({either}, axis=[1]) }}")
+    np.testing.assert_array_equal(executable([x]), [False, False])

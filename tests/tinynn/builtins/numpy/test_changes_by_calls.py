@@ -146,3 +146,16 @@ def test_histograms_of_several_axes() -> None:
 d, other = np.histogramdd((x, x * 2), bins=[2, np.array([0.0, 0.5, 2.0])], weights=x)
 e, last = np.histogramdd(m[:, :3], bins=4, density=True, range=[[0, 1], [0, 1], [0, 1]])
 return h, edges[0], edges[3], d, other[1], e, last[2]""")
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["np.take(m, k[2:], axis=0)", "m.take([1, 3], axis=0)", "np.random.default_rng(1).permutation(m)[:2]"],
+)
+def test_what_an_array_of_indices_chooses_is_memory_of_its_own(call: str) -> None:
+    body = f"y = {call}\n    y[0] = 7\n    return y"
+    source = f"def f({PARAMETERS}):\n    {body}\n"
+    names: dict[str, Any] = {"np": np}
+    exec(re.sub(r": Tensor\[.*?\), \w+\]", "", source), names)
+    function = nnmagic.compile(source, namespace={"np": np}, engine="numpy")
+    np.testing.assert_array_equal(function(X, M, K), names["f"](X, M.copy(), K))
