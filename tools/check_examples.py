@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 PARTS = {
     "c": ("LowLevelCallable",),  # SciPy, which has no types
     "cookbook": ("%load_ext", "double.save"),  # notebooks, and a function of a cell
+    "libraries": ("nnmagic.dask",),  # Dask, which has no types
     "models": ("images",),  # models and images of the reader's
 }
 

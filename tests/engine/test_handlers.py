@@ -34,6 +34,7 @@ SWORN = {
     "relax/lowering/shape_checks emit_shape_check": "refuses the call with the relation's message",
     "relax/runtime/callbacks _answers": "what a signal raises ends machine code, and is raised then",
     "relax/runtime/callbacks _shapes_fit_native": "a failed check ends machine code, and is raised then",
+    "relax/runtime/cell_executable CellExecutable.fast_path": "arguments that need a look",
     "relax/runtime/cuda_device missing_runtime": "asks whether CUDA is here",
     "relax/runtime/cuda_executable CudaExecutable.__call__": "frees the pool, and tries again",
     "relax/runtime/ffi read_debugging_data": "an error that is made on purpose",
