@@ -112,7 +112,9 @@ def with_checked_sizes(value: Computed, like: Computed, axis: int, span: Span, *
     """
     assert isinstance(value.type, TensorType)
     assert isinstance(like.type, TensorType)
-    for number, (dim, other) in enumerate(zip(value.type.shape[first:], like.type.shape[axis:], strict=False)):
+    for number, (dim, other) in enumerate(
+        zip(value.type.shape[first:], like.type.shape[axis:], strict=False)
+    ):
         if dim != other or ANY in (dim, other):
             attrs = {"lhs_begin": first + number, "lhs_end": first + number + 1}
             attrs |= {"rhs_begin": axis + number, "rhs_end": axis + number + 1}

@@ -55,7 +55,9 @@ def _histogram(call: Arguments) -> Value:
     even = size is not None and is_size(size)
     if even and weights is None and data.dtype == "uint8":  # each of the 256 numbers is placed once
         weights = constant_of(np.zeros(1 << 8), "int64", call.span)
-        weights = weights.op("scatter_elements", data, data.cast("int64").op("ones_like"), axis=0, reduction="add")
+        weights = weights.op(
+            "scatter_elements", data, data.cast("int64").op("ones_like"), axis=0, reduction="add"
+        )
         edges, _, number = _even_edges(call, data)
         index, inside = _places(edges, constant_of(np.arange(1 << 8), "float64", call.span), number)
         counts = _amounts_of_bins(edges, index, inside, weights)
