@@ -46,7 +46,7 @@ def lift_local_functions(module: Module, *, data_types: bool = False, taken: Col
 
 
 def _merge_equal(functions: dict[str, ir.Function], lifted: Sequence[str]) -> dict[str, ir.Function]:
-    """Return functions in which equal ones that were lifted are one, as the loops of a helper called twice."""
+    """Return functions of which equal lifted ones are one, as the loops of a helper that is called twice."""
     instead: dict[str, str] = {}
     kept: dict[object, list[tuple[str, ir.Function]]] = {}
     for name in reversed(lifted):  # inner ones first

@@ -14,8 +14,8 @@ from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, TupleType, is_integer
 from nnmagic.tinynn.operators.index_arrays import (
     AxisIndex,
-    index_by_array,
     fit_to_mask,
+    index_by_array,
     mask_indices,
     single_index,
     static_indices,

@@ -60,7 +60,7 @@ def _broadcast_to(
 
 
 def _are_read_alike(call: OpCall, shape: Sequence[Extent]) -> bool:
-    """Return whether it is known along which axes operands are repeated: TVM sees no pattern in ``Select``."""
+    """Return whether it is known which axes repeat an operand: TVM sees no pattern in ``Select``."""
     pairs = (
         pair for arg in call.args for pair in zip(reversed(shape_of(arg)), reversed(shape), strict=False)
     )
