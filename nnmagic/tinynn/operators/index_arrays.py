@@ -14,7 +14,7 @@ import numpy as np
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_shape
-from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_integer
+from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_complex, is_integer
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
@@ -217,9 +217,10 @@ def fit_to_mask(tensor: v.Computed, axis: int, item: v.Operand) -> v.Computed:
     mask = item.value
     if not isinstance(mask, v.Computed) or not isinstance(mask.type, TensorType) or mask.type.dtype != "bool":
         return tensor
-    dims = tensor_type(v.Operand(tensor, item.span)).shape[axis : axis + len(mask.type.shape)]
+    type_ = tensor_type(v.Operand(tensor, item.span))
+    dims = type_.shape[axis : axis + len(mask.type.shape)]
     _require_mask_fits(mask.type.shape, dims, item.span)
-    if set(dims) != {ANY} or 0 in mask.type.shape:
+    if set(dims) != {ANY} or 0 in mask.type.shape or is_complex(type_.dtype):  # whose parts would be copied
         return tensor
     return with_checked_sizes(tensor, mask, 0, item.span, first=axis)
 

@@ -24,16 +24,12 @@ def test_arithmetic_of_slices_of_unknown_sizes_is_one_kernel() -> None:
     """Each operand is repeated, or not, as its sizes of the call say; one kernel reads all of them."""
     source = """
 def f(x: Tensor[('n', 'm'), f64], a: i64, b: i64):
-    return (x[a:, :b] - x[:b, a:]) * x[a:, b:] + 1.0
+    return (x[a:, :b] - x[b:, :a]) * 2.0 + 1.0
 """
     function = nnmagic.compile(source, namespace={"np": np}, cache=False)
     assert "def fused_" in function.stages["tir"]
     x = np.arange(30.0).reshape(5, 6) ** 1.5
-    for a, b in ((2, 3), (4, 1), (4, 5), (9, 5), (0, 5)):
-        try:
-            want = (x[a:, :b] - x[:b, a:]) * x[a:, b:] + 1.0
-        except ValueError:
-            with pytest.raises(ValueError, match="do not broadcast"):
-                function(x, a, b)
-        else:
-            np.testing.assert_array_equal(function(x, a, b), want)
+    for a, b in ((2, 2), (4, 1), (1, 4)):
+        np.testing.assert_array_equal(function(x, a, b), (x[a:, :b] - x[b:, :a]) * 2.0 + 1.0)
+    with pytest.raises(ValueError, match="do not broadcast"):
+        function(x, 0, 5)
