@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from types import UnionType
 
@@ -11,6 +11,8 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import keeps_types
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_opaque, scopes_of
+from nnmagic.relay.structure.callgraph import rename_globals
+from nnmagic.relay.structure.structural_equality import structural_equal
 from nnmagic.relay.structure.traverse import Transform, binders, post_order, rewrite
 from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall
 
@@ -29,6 +31,7 @@ def lift_local_functions(module: Module, *, data_types: bool = False, taken: Col
     functions = dict(module.functions)
     names = {*functions, *taken}
     waiting = list(functions)
+    lifted_names: list[str] = []
     while waiting:
         name = waiting.pop()
         while not is_opaque(functions[name]):
@@ -38,7 +41,28 @@ def lift_local_functions(module: Module, *, data_types: bool = False, taken: Col
             functions[name], new_name, functions[new_name] = lifted
             names.add(new_name)
             waiting.append(new_name)
-    return replace(module, functions=functions)
+            lifted_names.append(new_name)
+    return replace(module, functions=_merge_equal(functions, lifted_names))
+
+
+def _merge_equal(functions: dict[str, ir.Function], lifted: Sequence[str]) -> dict[str, ir.Function]:
+    """Return functions of which equal lifted ones are one, as the loops of a helper that is called twice."""
+    instead: dict[str, str] = {}
+    kept: dict[object, list[tuple[str, ir.Function]]] = {}
+    for name in reversed(lifted):  # inner ones first
+        function = rename_globals(functions[name], {**instead, name: ""})
+        types = (*(param.checked_type for param in function.params), function.ret_type)
+        alike = kept.setdefault((types, function.span), [])  # of one place, which errors name
+        found = next((other for other, known in alike if structural_equal(function, known)), None)
+        if found is None:
+            alike.append((name, function))
+        else:
+            instead[name] = found
+    if not instead:
+        return functions
+    return {
+        name: rename_globals(function, instead) for name, function in functions.items() if name not in instead
+    }
 
 
 def _lift_one(

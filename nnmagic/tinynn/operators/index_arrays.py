@@ -14,7 +14,7 @@ import numpy as np
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_shape
-from nnmagic.relay.types import Dim, TensorType, TupleType, is_integer
+from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_complex, is_integer
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
@@ -209,13 +209,31 @@ def _as_scalar(value: v.Value, span: Span) -> v.Computed | None:
     return None
 
 
-def mask_indices(tensor: v.Computed, axis: int, mask: v.Computed, span: Span) -> list[AxisIndex]:
+def fit_to_mask(tensor: v.Computed, axis: int, item: v.Operand) -> v.Computed:
+    """Return a tensor with a check that its unknown sizes are those of a mask, as far as that is needed.
+
+    The tensors that one mask chooses from then share the positions of its true elements.
+    """
+    mask = item.value
+    if not isinstance(mask, v.Computed) or not isinstance(mask.type, TensorType) or mask.type.dtype != "bool":
+        return tensor
+    type_ = tensor_type(v.Operand(tensor, item.span))
+    dims = type_.shape[axis : axis + len(mask.type.shape)]
+    _require_mask_fits(mask.type.shape, dims, item.span)
+    if set(dims) != {ANY} or 0 in mask.type.shape or is_complex(type_.dtype):  # whose parts would be copied
+        return tensor
+    return with_checked_sizes(tensor, mask, 0, item.span, first=axis)
+
+
+def mask_indices(
+    tensor: v.Computed, axis: int, mask: v.Computed, span: Span, *, fits: bool = False
+) -> list[AxisIndex]:
     """Resolve a mask to the indices of its true elements along each of its axes."""
     assert isinstance(mask.type, TensorType)
     rank = len(mask.type.shape)
     dims = tensor_type(v.Operand(tensor, span)).shape[axis : axis + rank]
     _require_mask_fits(mask.type.shape, dims, span)
-    if 0 not in mask.type.shape:
+    if 0 not in mask.type.shape and not fits:
         mask = with_checked_sizes(mask, tensor, axis, span)
     true_positions = cast(apply("argwhere", span, mask), "int64", span)
     indices = []

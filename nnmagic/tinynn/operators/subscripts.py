@@ -14,6 +14,7 @@ from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, TupleType, is_integer
 from nnmagic.tinynn.operators.index_arrays import (
     AxisIndex,
+    fit_to_mask,
     index_by_array,
     mask_indices,
     single_index,
@@ -223,7 +224,11 @@ def _index_tensor(value: v.Computed, index: Sequence[v.Operand], span: Span) -> 
         return _index_tensor(_index_tensor(value, items, span), rest, span)  # a slice of a row copies less
     value = _apply_slices(value, parts, span)
     chosen = [index_part for index_part in parts if not index_part.is_new and not index_part.is_slice]
-    indices = [axis_index for index_part in chosen for axis_index in axis_indices(value, index_part)]
+    indices: list[AxisIndex] = []
+    for index_part in chosen:
+        checked = fit_to_mask(value, index_part.axis, index_part.item)
+        indices += axis_indices(value, index_part, fits=checked is not value)
+        value = checked
     value, block, first_axis = _gather(value, indices, span)
     if any(axis_index.is_array for axis_index in indices):
         value = _move_block(value, block, first_axis, _block_position(parts, chosen), span)
@@ -314,8 +319,8 @@ def _apply_slices(value: v.Computed, parts: Sequence[IndexPart], span: Span) -> 
     return v.Computed(value.expr, TensorType(tuple(shape), tensor_type(v.Operand(value, span)).dtype))
 
 
-def axis_indices(value: v.Computed, index_part: IndexPart) -> list[AxisIndex]:
-    """Resolve an int, an array or a mask to indices along axes."""
+def axis_indices(value: v.Computed, index_part: IndexPart, *, fits: bool = False) -> list[AxisIndex]:
+    """Resolve an int, an array or a mask to indices along axes; ``fits``: a mask is known to have these."""
     item = index_part.item
     index = item.value
     if isinstance(index, v.TupleOf):
@@ -327,7 +332,7 @@ def axis_indices(value: v.Computed, index_part: IndexPart) -> list[AxisIndex]:
         return [single_index(value, index_part.axis, index.number, item.span)]
     if isinstance(index, v.Computed) and isinstance(index.type, TensorType):
         if index.type.dtype == "bool" and index.type.shape:
-            return mask_indices(value, index_part.axis, index, item.span)
+            return mask_indices(value, index_part.axis, index, item.span, fits=fits)
         if is_integer(index.type.dtype):
             if index.type.shape:
                 return [index_by_array(value, index_part.axis, item)]

@@ -105,17 +105,18 @@ def _axes_of(dim: Dim, tensor: Computed) -> list[int] | None:
     return axes if quotient_left.number == 1 else None
 
 
-def with_checked_sizes(value: Computed, like: Computed, axis: int, span: Span) -> Computed:
+def with_checked_sizes(value: Computed, like: Computed, axis: int, span: Span, *, first: int = 0) -> Computed:
     """Return a tensor with run-time checks that its sizes are those of another one, from an axis on.
 
-    Sizes of which the types say that they are equal are not checked.
+    Those of the axes before ``first`` are not compared, nor sizes of which the types say that they are equal.
     """
     assert isinstance(value.type, TensorType)
     assert isinstance(like.type, TensorType)
-    for number, dim in enumerate(value.type.shape):
-        other = like.type.shape[axis + number]
+    for number, (dim, other) in enumerate(
+        zip(value.type.shape[first:], like.type.shape[axis:], strict=False)
+    ):
         if dim != other or ANY in (dim, other):
-            attrs = {"lhs_begin": number, "lhs_end": number + 1}
+            attrs = {"lhs_begin": first + number, "lhs_end": first + number + 1}
             attrs |= {"rhs_begin": axis + number, "rhs_end": axis + number + 1}
             value = apply("reshape_like", span, value, like, **attrs)
     return value

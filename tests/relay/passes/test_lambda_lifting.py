@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import nnmagic
 from nnmagic import relay
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from tests.engine.programs import VERSION, compile_text
@@ -73,3 +74,20 @@ def test_a_local_function_stays_where(name):
 def test_a_name_that_is_taken_gets_a_line():
     text = LOOP + "def @main_loop(%x: float32) { %x }\n"
     assert set(lift(text).functions) == {"main", "main_loop", "main_loop_"}
+
+
+def test_equal_loops_of_one_place_are_one_function():
+    source = """
+def _total(x, r):
+    t = x * 0
+    for k in range(r):
+        t += x * k
+    return t
+def f(x: Tensor[("n",), f64], r: i64):
+    return _total(x, r) + _total(x + 1, r) * _total(x, r + 1)
+"""
+    f = nnmagic.compile(source, engine="numpy", cache=False)
+    lifted = lift_local_functions(f.relay)
+    assert len(lifted.functions) == 2
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(run(lifted, "f", x, np.array(3)), x * 3 + (x + 1) * 3 * x * 6)

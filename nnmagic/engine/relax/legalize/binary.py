@@ -10,6 +10,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops
 from nnmagic.engine.relax.legalize.registry import (
+    INJECTIVE,
     OPAQUE,
     RULES,
     OpCall,
@@ -54,7 +55,16 @@ def _broadcast_to(
     def compute(dims: Sequence[Extent], *tensors: Tensor | PrimExpr) -> Tensor:
         return _apply(function, tensors, dims)
 
-    return call.te(compute, relax.ShapeExpr(shape), *operands)
+    attrs = {} if _are_read_alike(call, shape) else {"op_pattern": INJECTIVE}
+    return call.te(compute, relax.ShapeExpr(shape), *operands, primfunc_attrs=attrs)
+
+
+def _are_read_alike(call: OpCall, shape: Sequence[Extent]) -> bool:
+    """Return whether it is known which axes repeat an operand: TVM sees no pattern in ``Select``."""
+    pairs = (
+        pair for arg in call.args for pair in zip(reversed(shape_of(arg)), reversed(shape), strict=False)
+    )
+    return all(static_int(own) == 1 or same_size(own, common) for own, common in pairs)
 
 
 def broadcast(function: ElementFunction, *operands: Tensor | PrimExpr) -> Tensor:

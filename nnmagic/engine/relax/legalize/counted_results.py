@@ -103,18 +103,17 @@ def _collect_vectors(condition: Buffer, indices: Buffer, position: Buffer) -> No
 
     with T.serial(length // _LANES) as group:
         every = ramp(group * _LANES, _LANES)
-        # A whole vector is stored, of which only the true lanes count: near the end it would not
-        # fit.
+        mask = tirx.BufferLoad(condition, [every])
+        bits = tirx.reinterpret("uint64", mask.astype(vector_type("uint8", _LANES)))
+        # A whole vector is stored, of which only the true lanes count: near the end it would not fit.
         with T.If(position[0] + _LANES <= size):
             with T.Then():
-                mask = tirx.BufferLoad(condition, [every])
                 packed = tirx.call_llvm_pure_intrin(
                     vector_type("int64", _LANES), "llvm.experimental.vector.compress", every, mask, every
                 )
                 T.buffer_store(column, packed, [ramp(position[0], _LANES)])
-                bits = tirx.reinterpret("uint64", mask.astype(vector_type("uint8", _LANES)))
                 position[0] = position[0] + tirx.popcount(bits).astype("int64")
-            with T.Else(), T.serial(_LANES) as lane:
+            with T.Else(), T.If(bits != 0), T.Then(), T.serial(_LANES) as lane:  # most are false here
                 collect_one(group * _LANES + lane)
     with T.serial(length % _LANES) as rest:
         collect_one(length - length % _LANES + rest)

@@ -27,7 +27,16 @@ from nnmagic.engine.relax.legalize.index_checks import (
     require_indices_in_range,
     wrap,
 )
-from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, shape_of, te_of, tensor_dtype
+from nnmagic.engine.relax.legalize.registry import (
+    INJECTIVE,
+    OPAQUE,
+    RULES,
+    OpCall,
+    Value,
+    shape_of,
+    te_of,
+    tensor_dtype,
+)
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.sizes import same_size
@@ -38,6 +47,9 @@ from nnmagic.relay.expr import Attrs, Call, Constant, Expr
 
 #: Marks a kernel that reads single elements of its first operand at indices that the second one holds.
 GATHERS = "nnmagic.gathers"
+
+#: TVM sees no pattern where an index depends on a size, as one does that is kept in range.
+_FUSABLE = {"op_pattern": INJECTIVE}
 
 
 def _take_with_mode(call: OpCall) -> Value:
@@ -273,7 +285,7 @@ def _adv_index(call: OpCall) -> Value:
 
         return te.compute([*common, *x.shape[len(where) :]], element)
 
-    return call.te(compute, data, *indices)
+    return call.te(compute, data, *indices, primfunc_attrs=_FUSABLE)
 
 
 #: How a scatter combines the element ``old`` with the update ``new``.

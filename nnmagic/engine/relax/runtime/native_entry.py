@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -47,8 +47,18 @@ _MOST_BYTES = 1 << 50
 #: The most bytes of a workspace that a function keeps.
 _SMALL_WORKSPACE = 1 << 16
 
+#: Of a block of this size that is freed glibc learns to keep what programs free, up to twice as much: each
+#: call would else get new pages from the system, whose first use takes longer than most kernels.
+_LEARNED_BYTES = (1 << 25) - (1 << 16)
+
 #: The workspace of a program that needs none.
 NOTHING = np.empty(0, np.uint8)
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Let C's allocator keep memory between calls, by freeing one large block."""
+    np.empty(_LEARNED_BYTES, np.uint8)
 
 
 class NativeEntry:
@@ -76,6 +86,7 @@ class NativeEntry:
             assertions: what the function's assertions raise, by number.
 
         """
+        _keep_freed_memory()
         self.name = name
         self._library = library
         self._assertions = assertions

@@ -53,7 +53,15 @@ def _histogram(call: Arguments) -> Value:
     bins = call.given.get("bins", Operand(Known(10), call.span))
     size = as_size(bins)
     even = size is not None and is_size(size)
-    if even and weights is None:
+    if even and weights is None and data.dtype == "uint8":  # each of the 256 numbers is placed once
+        weights = constant_of(np.zeros(1 << 8), "int64", call.span)
+        weights = weights.op(
+            "scatter_elements", data, data.cast("int64").op("ones_like"), axis=0, reduction="add"
+        )
+        edges, _, number = _even_edges(call, data)
+        index, inside = _places(edges, constant_of(np.arange(1 << 8), "float64", call.span), number)
+        counts = _amounts_of_bins(edges, index, inside, weights)
+    elif even and weights is None:
         edges, values, _ = _even_edges(call, data)
         wide = "float64" if edges.dtype == "float64" else "float32"  # f16 and bf16 lose nothing
         counts = values.cast(wide).op("numpy.histogram", edges.cast(wide))
@@ -61,14 +69,18 @@ def _histogram(call: Arguments) -> Value:
         edges, index, inside = _even_bins(call, data) if even else _given_bins(call, data)
         dtype = "int64" if weights is None else weights.dtype
         like = Formula(number_constant(0, dtype, call.span), call.span)
-        amounts = inside.choose(like.like(1) if weights is None else weights, 0)
-        zeros = slice_axis(edges, 0, 1, None).op("zeros_like").cast(dtype)
-        counts = zeros.op("scatter_nd", inside.choose(index, 0).expand(0), amounts, mode="add")
+        counts = _amounts_of_bins(edges, index, inside, like.like(1) if weights is None else weights)
     if flag(call, "density"):
         widths = slice_axis(edges, 0, 1, None) - slice_axis(edges, 0, 0, -1)
         counts = counts.cast("float64")
         counts = counts / widths / counts.reduce("sum")
     return TupleOf((counts.value, edges.value))
+
+
+def _amounts_of_bins(edges: Formula, index: Formula, inside: Formula, amounts: Formula) -> Formula:
+    """Return the sums of the amounts of the elements in each bin."""
+    zeros = slice_axis(edges, 0, 1, None).op("zeros_like").cast(amounts.dtype)
+    return zeros.op("scatter_nd", inside.choose(index, 0).expand(0), inside.choose(amounts, 0), mode="add")
 
 
 def _histogram_2d(call: Arguments) -> Value:
@@ -204,11 +216,16 @@ def _even_edges(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formu
 
 
 def _even_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
-    """Return the edges of bins of one width, the bin of each element, and which elements have one.
+    """Return the edges of bins of one width, the bin of each element, and which elements have one."""
+    edges, values, number = _even_edges(call, data)
+    return edges, *_places(edges, values, number)
+
+
+def _places(edges: Formula, values: Formula, number: Formula) -> tuple[Formula, Formula]:
+    """Return the bin of each element, of bins of one width, and which elements have one.
 
     As NumPy does it, the place of an element among the bins is computed, and then corrected by the edges.
     """
-    edges, values, number = _even_edges(call, data)
     first, last = (slice_axis(edges, 0, at, end).reshape(()) for at, end in ((0, 1), (-1, None)))
     inside = (values >= first) & (values <= last)
     place = (values - first) / (last - first) * number.cast(values.dtype)
@@ -219,7 +236,7 @@ def _even_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formul
     index = index - (values < edges.op("take", index, axis=0)).cast("int64")
     index = index.op("maximum", 0)
     above = (values >= edges.op("take", index + 1, axis=0)) & index.differs(last_bin)
-    return edges, index + above.cast("int64"), inside
+    return index + above.cast("int64"), inside
 
 
 def _one_more(count: int | Dimension, call: Arguments) -> int | Dimension:

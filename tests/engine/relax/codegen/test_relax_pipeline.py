@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import nnmagic
 
@@ -17,3 +18,18 @@ def f(x: Tensor[('n', 'm'), f64], k: i64, width: i64):
     x = np.arange(12.0).reshape(4, 3)
     for k, width in ((2, 2), (0, 1), (9, 9)):
         assert function(x, k, width) == np.sum((x[:k, :width] + 1.0)[:1] * 2.0)
+
+
+def test_arithmetic_of_slices_of_unknown_sizes_is_one_kernel() -> None:
+    """Each operand is repeated, or not, as its sizes of the call say; one kernel reads all of them."""
+    source = """
+def f(x: Tensor[('n', 'm'), f64], a: i64, b: i64):
+    return (x[a:, :b] - x[b:, :a]) * 2.0 + 1.0
+"""
+    function = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    assert "def fused_" in function.stages["tir"]
+    x = np.arange(30.0).reshape(5, 6) ** 1.5
+    for a, b in ((2, 2), (4, 1), (1, 4)):
+        np.testing.assert_array_equal(function(x, a, b), (x[a:, :b] - x[b:, :a]) * 2.0 + 1.0)
+    with pytest.raises(ValueError, match="do not broadcast"):
+        function(x, 0, 5)

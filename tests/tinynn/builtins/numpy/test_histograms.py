@@ -40,6 +40,7 @@ def compiled(source: str, engine: str = "auto") -> tuple[Callable[..., object], 
         ("bins=9000, range=(0, 1)", "f64", [ON_EDGES, RNG.random(70000)]),
         ("", "f64", [RNG.standard_normal(300), np.ones(300), np.zeros(0)]),
         ("bins=7", "i64", [RNG.integers(0, 30, 500)]),
+        ("bins=13, range=(3, 200.5)", "u8", [RNG.integers(0, 256, 500).astype("u1"), np.zeros(0, "u1")]),
         ("bins=7, density=True", "f64", [RNG.standard_normal(300)]),
     ],
 )
