@@ -21,6 +21,8 @@ SWORN = {
     "numpy/interpreter Interpreter._operator": "raises the error with its line",
     "numpy/interpreter _run": "a generator that returns",
     "relax/analysis/attention _evaluate": "a constant that the reference refuses is none",
+    "relax/analysis/cell_layout CellLayouts.why_not": "asks beforehand; what is raised is the reason",
+    "relax/analysis/data_types why_interpreted": "asks beforehand; what is raised is the reason",
     "relax/analysis/dim_labels size_of": "asks whether a dimension is a polynomial of known ones",
     "relax/codegen/aot/lane_plans plan_lanes": "ends the walk of an analysis: the rounds are no lanes",
     "relax/codegen/aot/ranges Analysis.follow": "ends a round of an analysis, to begin with fewer facts",
