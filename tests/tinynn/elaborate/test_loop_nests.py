@@ -338,7 +338,7 @@ def test_a_round_waits_for_one_comparison_with_the_round_before(choice: str) -> 
     ["j >= 0 and y[j] > key", "not (j < 0 or y[j] <= key)", "not (j == -1) and y[j] > key"],
 )
 def test_conditions_before_an_index_keep_it_in_range(condition: str) -> None:
-    """An insertion sort: its inner loop needs checks only where nothing says that j is not negative."""
+    """An insertion sort needs no check: j only shrinks, to -1 at last."""
     source = textwrap.dedent(
         f"""
         def f(x: Tensor[("n",), f64]):
@@ -357,6 +357,4 @@ def test_conditions_before_an_index_keep_it_in_range(condition: str) -> None:
     for size in (0, 1, 2, 30):
         x = np.random.default_rng(size).standard_normal(size)
         np.testing.assert_array_equal(function(x), np.sort(x))
-    text = function.stages["llvm"]
-    checks = len(re.findall(r" = icmp ugt i64 ", text))
-    assert checks == (1 if "==" not in condition else 3)  # after the loop; and of both indices in it
+    assert not re.findall(r" = icmp ugt i64 ", function.stages["llvm"])  # nor after the loop: j is -1 or more

@@ -230,6 +230,11 @@ def unlikely(condition: PrimExpr) -> PrimExpr:
     return tirx.call_llvm_pure_intrin("bool", "llvm.expect", condition, tirx.const(0, "bool"))
 
 
+def likely(condition: PrimExpr) -> PrimExpr:
+    """Return a condition that LLVM takes to hold nearly always."""
+    return tirx.call_llvm_pure_intrin("bool", "llvm.expect", condition, tirx.const(1, "bool"))
+
+
 def words_at(name: str) -> Buffer:
     """Declare an array of 8-byte words of any length."""
     return tirx.decl_buffer((1 << 40,), "int64", name, data_alignment=8)

@@ -15,7 +15,7 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 _FEW = 256
 
 #: What a round of an innermost loop consists of.
-_PLAIN = (aot.ScalarCode, aot.StoreElement, aot.Check, aot.Assign, aot.Branch, aot.NextRound)
+PLAIN = (aot.ScalarCode, aot.StoreElement, aot.Check, aot.Assign, aot.Branch, aot.NextRound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,19 @@ def find_counted_loop(function: aot.NativeFunction) -> CountedLoop | None:
     # open.
     if limit in find_carried(function) or find_steps(function).get(counter) != 1:
         return None
-    is_innermost = all(isinstance(step, _PLAIN) for step in aot.steps_of(branch.then))
+    is_innermost = all(isinstance(step, PLAIN) for step in aot.steps_of(branch.then))
     return CountedLoop(counter, limit, branch.then, branch.other, is_innermost)
+
+
+def ends_with_test(body: aot.Region) -> bool:
+    """Return whether the rounds of a loop call nothing, and begin with the only test that ends it."""
+    *test, branch = body
+    if not isinstance(branch, aot.Branch):
+        return False
+    round_, end = list(aot.steps_of([*test, *branch.then])), branch.other
+    return all(isinstance(step, PLAIN) for step in round_) and not any(
+        isinstance(step, aot.NextRound) for step in aot.steps_of(end)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +93,7 @@ def find_few_rounds(call: aot.FunctionCall, separate: Container[aot.NativeFuncti
             if rounds is None:
                 return None
             inner += rounds.work
-        elif not isinstance(step, _PLAIN):
+        elif not isinstance(step, PLAIN):
             return None
     count = int(counted.limit.value) - int(first.value)
     return FewRounds(int(first.value), count, count * inner) if 0 < count * inner <= _FEW else None
@@ -109,6 +120,23 @@ def _read_test(
     ):
         return counter, limit
     return None
+
+
+def find_copies(function: aot.NativeFunction) -> dict[aot.Value, aot.Value]:
+    """Return the registers that are copies, each with what it is a copy of."""
+    copies: dict[aot.Value, aot.Value] = {}
+    for step in function.steps():
+        if isinstance(step, aot.ScalarCode):
+            for stage in step.stages:
+                source = _leaf(stage.value, step.values)
+                target = step.values.get(stage.buffer)
+                if (
+                    stage.is_elementwise
+                    and isinstance(source, aot.Register)
+                    and isinstance(target, aot.Register)
+                ):
+                    copies[target] = source
+    return copies
 
 
 def find_summands(function: aot.NativeFunction) -> set[aot.Register]:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.bodies.calls import CallEmitter
-from nnmagic.engine.relax.codegen.aot.bodies.registers import first_of, store_first, value_dtype
+from nnmagic.engine.relax.codegen.aot.bodies.registers import as_byte, first_of, store_first, value_dtype
 from nnmagic.engine.relax.codegen.aot.bodies.steps import RUNNING
 from nnmagic.engine.relax.codegen.aot.bodies.storage import copy_bytes
 from nnmagic.engine.relax.codegen.aot.cells import emit_cell_step, keeps_no_cells, mark_cells
 from nnmagic.engine.relax.codegen.aot.counted_loops import (
     CountedLoop,
     FewRounds,
+    find_carried,
     find_counted_loop,
     find_few_rounds,
 )
+from nnmagic.engine.relax.codegen.aot.invariant_elements import find_invariant_elements
 from nnmagic.engine.relax.codegen.aot.lane_loops import LaneEmitter
 from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, reads_neighbours, runs_known_rounds
 from nnmagic.engine.relax.schedules.machine_model import cpu_model
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, loop, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, likely, loop, sequence
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
 
 #: How many vectors of rounds are computed together: the sums of one need not wait for each other.
@@ -58,6 +61,8 @@ class BodyEmitter(CallEmitter):
             mark, self.end_of_round = mark_cells(self)
             setup += mark
         counted = find_counted_loop(function)
+        if counted is not None and self._calls_short_loops(counted.round):
+            counted = replace(counted, is_innermost=True)
         if not function.loops:
             statements = self._region(function.body)
         elif counted is not None:
@@ -75,6 +80,8 @@ class BodyEmitter(CallEmitter):
         budget = self._budget()
         begin: list[Stmt] = []
         again: PrimExpr = tirx.const(1, "bool")
+        if self.function.is_short and self.caller is not None:
+            return self._short_loop(*self.function.body)
         if self.caller is not None:
             running = self.local(RUNNING)
             begin = [store_first(running, tirx.const(1, "int8"))]
@@ -83,14 +90,37 @@ class BodyEmitter(CallEmitter):
         round_ = sequence([*sizes, *self._region(self.function.body)])
         # Two loops: the inner one has no poll, so that LLVM can keep what rounds carry in
         # registers; the outer one polls for interrupts when the budget is spent.
-        some = tirx.While(tirx.And(again, first_of(budget) > as_expr(0)), round_)
-        return [*begin, tirx.While(again, sequence([some, self._poll(budget)]))]
+        some = tirx.While(likely(tirx.And(again, first_of(budget) > as_expr(0))), round_)
+        # A loop that has ended leaves the poll to those around it: no round needs the flag in a register.
+        poll = tirx.IfThenElse(again, sequence(self._ask(budget)), None)
+        return [*begin, tirx.While(again, sequence([some, poll]))]
+
+    def _calls_short_loops(self, region: aot.Region) -> bool:
+        """Return whether the functions that a region calls are short loops, which become a part of it."""
+        calls = [step for step in aot.steps_of(region) if isinstance(step, aot.FunctionCall | aot.KernelCall)]
+        return all(
+            isinstance(call, aot.FunctionCall) and call.callee.is_short and call.callee not in self.variables
+            for call in calls
+        )
+
+    def _short_loop(self, *body: aot.Step) -> list[Stmt]:
+        """Emit a loop of a few rounds, with its test before each: LLVM knows some by a single instruction."""
+        *test, branch = body
+        assert isinstance(branch, aot.Branch)
+        going = self.new_local("int8", "going")
+
+        def ask() -> list[Stmt]:
+            return [*self._region(test), store_first(going, as_byte(self.load(branch.condition)))]
+
+        rounds = sequence([*self._region(branch.then), *ask()])
+        goes_on = tirx.NE(first_of(going), tirx.const(0, "int8"))
+        return [*ask(), tirx.While(goes_on, rounds), *self._region(branch.other)]
 
     def _counted_loop(self, counted: CountedLoop) -> list[Stmt]:
         """Emit a loop that counts, then what follows its last round.
 
         LLVM sees how many rounds it has. Those that call something poll for interrupts. Innermost rounds can
-        be vectors, and do not: they come in pieces, with a poll between.
+        be vectors, and do not: they come in pieces, with a poll before each if the budget is spent.
         """
         self.counter = counted.counter
         if self.few is not None:
@@ -99,10 +129,10 @@ class BodyEmitter(CallEmitter):
         limit = self.load(counted.limit) if self.stop is None else self.stop
         distance = self.distance(first_of(counter), limit)
         if counted.is_innermost:
-            # At least one round, even with the budget spent: otherwise a loop whose body spends all
-            # of it would never advance.
-            piece = self._rounds(counted, tirx.min(distance, tirx.max(first_of(budget), as_expr(1))))
-            rounds = [tirx.While(first_of(counter) < limit, sequence([*piece, self._poll(budget)]))]
+            left = _as_unsigned(limit) - _as_unsigned(first_of(counter))  # exact below the limit
+            count = tirx.reinterpret("int64", tirx.min(left, _as_unsigned(first_of(budget))))
+            piece = [self._poll(budget), *self._rounds(counted, count)]
+            rounds = [tirx.While(first_of(counter) < limit, sequence(piece))]
         else:
             rounds = [
                 *self._rounds_in_lanes(counted, counter, distance),
@@ -135,31 +165,48 @@ class BodyEmitter(CallEmitter):
     def _few_rounds(self, counted: CountedLoop, few: FewRounds) -> list[Stmt]:
         """Run a constant number of rounds, so few that none of them polls for interrupts."""
         counter = self.local(counted.counter)
+        load, store = self._hold_elements(counted)
 
         def run_round(number: PrimExpr) -> Stmt:
             return sequence([store_first(counter, as_expr(few.first) + number), *self._region(counted.round)])
 
         rounds = [
+            *load,
             loop("round", as_expr(few.count), run_round),
+            *store,
             store_first(counter, as_expr(few.first + few.count)),
         ]
         if self.caller is not None and self.caller.few is None:
             rounds.append(self.spend(few.work))
         return rounds
 
+    def _hold_elements(self, counted: CountedLoop) -> tuple[list[Stmt], list[Stmt]]:
+        """Hold the elements in registers that all rounds access; return what loads and what stores them."""
+        loads, stores = list[Stmt](), list[Stmt]()
+        for element in find_invariant_elements(self.function, counted, self.origin):
+            places = [
+                index.written(lambda term: self.load(term) if isinstance(term, aot.Register) else term)
+                for index in element.indices
+            ]
+            view, offset, declaration = self._view(element.storage, element.buffer, places, element.sizes)
+            local = self.new_local(dtype_of(view), element.buffer.name)
+            loads += [*declaration, store_first(local, tirx.BufferLoad(view, [offset]))]
+            stores += [*declaration, tirx.BufferStore(view, first_of(local), [offset])]
+            self.elements[element.storage] = local
+        return loads, stores
+
     def _rounds(self, counted: CountedLoop, count: PrimExpr, after_each: Sequence[Stmt] = ()) -> list[Stmt]:
         """Run some rounds; ``after_each`` is what follows each of them."""
         counter = self.local(counted.counter)
-        first, rounds = (tirx.Var(name, "int64") for name in ("first", "rounds"))
-
-        def run_round(number: PrimExpr) -> Stmt:
-            body = self._region(counted.round)
-            return sequence([store_first(counter, first + number), *body, *after_each])
-
+        first, rounds, round_ = (tirx.Var(name, "int64") for name in ("first", "rounds", "round"))
+        load, store = self._hold_elements(counted) if counted.is_innermost else ([], [])
+        body = sequence([store_first(counter, round_), *self._region(counted.round), *after_each])
         statements = [
             tirx.Bind(first, first_of(counter)),
             tirx.Bind(rounds, count),
-            loop("round", rounds, run_round),
+            *load,
+            tirx.For(round_, first, rounds, tirx.ForKind.SERIAL, body),
+            *store,
             store_first(counter, first + rounds),
         ]
         if counted.is_innermost:
@@ -210,8 +257,8 @@ class BodyEmitter(CallEmitter):
                 return [*self._assign(aot.Assign(others)), *self.end_of_round]
             case aot.NextRound(assign=assign, sizes=sizes):
                 carried = [store_first(self.carried_sizes[dim], size) for dim, size in sizes]
-                counted = [self.spend(self._work()), *self._count_round()]
-                return [*self._assign(assign), *carried, *counted, *self.end_of_round]
+                spent = [] if self.function.is_short else [self.spend(self._work())]
+                return [*self._assign(assign), *carried, *spent, *self._count_round(), *self.end_of_round]
             case aot.Exit():
                 return self._exit(step)
 
@@ -238,6 +285,9 @@ class BodyEmitter(CallEmitter):
         ]
         emitter = BodyEmitter(callee, self.variables, args, results, clocked=self.clocked, caller=self)
         emitter.targets = step.results
+        carried = find_carried(callee)
+        pairs = zip(callee.parameters, step.args, strict=True)
+        emitter.given = {param: arg for param, arg in pairs if param not in carried}
         emitter.few = find_few_rounds(step, self.variables)
         sizes = [
             tirx.Bind(emitter.first_sizes.get(dim, dim), as_expr(size))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
 #: The steps of one proof. Those of loop nests need fewer than 30.
-_MOST_STEPS = 200
+_MOST_STEPS = 100
 
 #: The facts that one proof adds up.
 _MOST_FACTS = 8
@@ -48,12 +49,32 @@ class Linear:
             return Linear({})
         return Linear({symbol: term * factor for symbol, term in self.terms.items()}, self.constant * factor)
 
+    def substitute(self, values: Mapping[BoundedSymbol, Linear]) -> Linear:
+        """Return the sum with other sums for some symbols."""
+        result = Linear(
+            {symbol: factor for symbol, factor in self.terms.items() if symbol not in values}, self.constant
+        )
+        for symbol, factor in self.terms.items():
+            if symbol in values:
+                result = result + values[symbol].times(factor)
+        return result
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What equal sums have in common, which can be hashed."""
+        return frozenset(self.terms.items()), self.constant
+
     @property
     def low(self) -> int:
         """The least value that the bounds of the symbols allow."""
         return self.constant + sum(
             factor * (symbol.low if factor > 0 else symbol.high) for symbol, factor in self.terms.items()
         )
+
+    @property
+    def high(self) -> int:
+        """The largest value that the bounds of the symbols allow."""
+        return -self.times(-1).low
 
 
 def number(value: int) -> Linear:
@@ -97,20 +118,19 @@ class Facts:
         often as the symbol vanishes. What is left must follow from the bounds of its symbols.
         """
         steps = 0
-        work, seen = [(goal, 0)], set[object]()
+        work, seen = deque([(goal, 0)]), set[object]()
         while work and steps < _MOST_STEPS:
             steps += 1
             # Breadth first: the shortest proof is found first, and one useless fact does not use up
             # all steps.
-            difference, used = work.pop(0)
+            difference, used = work.popleft()
             difference = _divide(difference)
             if difference.low >= 0:
                 return True
-            key = frozenset(difference.terms.items()), difference.constant
             # The same remainder is reached by subtracting two facts in either order.
-            if key in seen or used == _MOST_FACTS:
+            if difference.key in seen or used == _MOST_FACTS:
                 continue
-            seen.add(key)
+            seen.add(difference.key)
             work += [(without, used + 1) for without in self._without_symbol(difference)]
         return False
 
@@ -119,16 +139,24 @@ class Facts:
         bounded = [
             (factor * (symbol.low if factor > 0 else symbol.high), symbol)
             for symbol, factor in goal.terms.items()
+            if self.bounds.get((symbol, factor > 0))
         ]
-        # The symbol that lets the goal become most negative is replaced first; others are left to
-        # later steps.
-        for _, symbol in sorted(bounded, key=lambda pair: pair[0]):
+        if bounded:
+            # The symbol that lets the goal become most negative is replaced first; others are left to
+            # later steps.
+            _, symbol = min(bounded, key=lambda pair: pair[0])
             coefficient = goal.terms[symbol]
-            facts = self.bounds.get((symbol, coefficient > 0))
-            if facts:
-                for fact in facts:
-                    yield goal.times(abs(fact.terms[symbol])) - fact.times(abs(coefficient))
-                return
+            for fact in self.bounds[symbol, coefficient > 0]:
+                yield _less(goal, abs(fact.terms[symbol]), fact, abs(coefficient))
+
+
+def _less(goal: Linear, times: int, fact: Linear, factor: int) -> Linear:
+    """Return a goal, so many times, less a fact, so many times."""
+    terms = {symbol: term * times for symbol, term in goal.terms.items()}
+    for symbol, term in fact.terms.items():
+        terms[symbol] = terms.get(symbol, 0) - term * factor
+    kept = {symbol: term for symbol, term in terms.items() if term}
+    return Linear(kept, goal.constant * times - fact.constant * factor)
 
 
 def _divide(goal: Linear) -> Linear:

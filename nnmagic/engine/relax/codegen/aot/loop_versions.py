@@ -9,7 +9,7 @@ this as loop versioning, and the elimination of range checks.)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm_ffi
@@ -49,6 +49,20 @@ class Affine:
         # Terms that cancel are dropped, so that equal sums compare equal: i + n - n is i.
         terms = {term: number for term, number in terms.items() if number}
         return Affine(terms, self.constant + other.constant * factor)
+
+    def renamed(self, name_of: Callable[[object], object]) -> Affine:
+        """Return the sum with other terms."""
+        renamed = Affine({}, self.constant)
+        for term, factor in self.terms.items():
+            renamed = renamed.plus(Affine({name_of(term): 1}), factor)
+        return renamed
+
+    def written(self, value_of: Callable[[object], PrimExpr]) -> PrimExpr:
+        """Return the sum as an expression of the values of its terms."""
+        result: PrimExpr = tirx.const(to_signed(self.constant), "int64")
+        for term, factor in self.terms.items():
+            result = result + value_of(term) * tirx.const(to_signed(factor), "int64")
+        return result
 
 
 # Bounds checks of an affine index move to the ends of its range: Gupta, Optimizing array bound
@@ -288,16 +302,13 @@ class _Condition:
 
     def _at(self, index: Affine, counter: PrimExpr) -> PrimExpr:
         """Return an index in the round of a counter."""
-        result: PrimExpr = tirx.const(to_signed(index.constant), "int64")
-        for term, factor in index.terms.items():
+
+        def value_of(term: object) -> PrimExpr:
             if term is self._counter:
-                value = counter
-            elif isinstance(term, aot.Register):
-                value = self._load(self._args[term])
-            else:
-                value = self._sizes[term]
-            result = result + value * tirx.const(to_signed(factor), "int64")
-        return result
+                return counter
+            return self._load(self._args[term]) if isinstance(term, aot.Register) else self._sizes[term]
+
+        return index.written(value_of)
 
     def add(self, index: Affine, size: PrimExpr) -> None:
         """Add that an index is in ``range(size)`` in each round."""

@@ -349,6 +349,7 @@ class NativeFunction:
         result_registers: the dtype of each result that is a single element in a register, else None.
         body: its steps; every path ends with an ``Exit`` or a ``NextRound``.
         loops: whether it calls itself at its end, which is a loop.
+        is_short: whether it is a loop that certainly ends after a few rounds, each of plain steps.
         counts_rounds: whether these calls count as recursion, all the same.
         recursive: whether it calls itself elsewhere, perhaps through others; its frame is then allocated at
             each call.
@@ -380,6 +381,7 @@ class NativeFunction:
     result_registers: list[str | None]
     body: Region = field(default_factory=list)
     loops: bool = False
+    is_short: bool = False
     counts_rounds: bool = False
     recursive: bool = False
     recursion: LinearRecursion | None = None

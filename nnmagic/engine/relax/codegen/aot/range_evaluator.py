@@ -6,7 +6,7 @@ Interval arithmetic (Moore, 1966) over the sizes and counters of loops (Harrison
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from tvm import ir, tirx
@@ -25,11 +25,12 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import collect, rewrite
 
 if TYPE_CHECKING:
-    from nnmagic.engine.relax.codegen.aot.ranges import Analysis
+    from nnmagic.engine.relax.codegen.aot.symbols import Symbols
 
 
-#: The integers of these dtypes are followed; arithmetic on the narrow ones is not.
-BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+#: The least and the largest integer of the dtypes that are followed.
+LIMITS = {f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)}
+LIMITS |= {f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ Known: TypeAlias = Linear | Truth | None
 class RangeEvaluator:
     """Evaluates expressions of TIR: ``values`` are those of buffers, ``sizes`` those of variables."""
 
-    analysis: Analysis
+    analysis: Symbols
     values: Mapping[Buffer, aot.Value]
     sizes: Mapping[Var, PrimExpr]
 
@@ -117,19 +118,63 @@ class RangeEvaluator:
                 return self._compare(expr)
             case _ if type(expr) in _ARITHMETIC:
                 return self._calculate(expr)
+            case _ if type(expr) in _BITS:
+                return self._calculate_bits(expr)
         choice = _choice(expr)
         return None if choice is None else self._choose(*choice)
+
+    def _calculate_bits(self, expr: PrimExpr) -> Known:
+        """Return what is known about an operation on the bits of integers."""
+        a, b = (self._number(self.evaluate(operand), operand) for operand in (expr.a, expr.b))
+        if not isinstance(a, Linear) or not isinstance(b, Linear):
+            return None
+        facts = self.analysis.facts
+        if isinstance(expr, tirx.BitwiseAnd):
+            for value, other in ((a, b), (b, a)):
+                if other == value - 1 or self.analysis.before.get(next(iter(other.terms), None)) == value:
+                    return self._without_last_bit(value)
+        positive = [value for value in (a, b) if facts.prove(value)]
+        high = max(self._most(a), self._most(b))
+        match expr:
+            case tirx.BitwiseAnd() if positive:
+                result = of_symbol(BoundedSymbol(0, min(value.high for value in positive)))
+                facts.add([value - result for value in positive])
+                return result
+            case tirx.BitwiseOr() | tirx.BitwiseXor() if len(positive) == 2:
+                return of_symbol(BoundedSymbol(0, (1 << high.bit_length()) - 1))
+            case tirx.RShift() if not b.terms and 0 <= b.constant < 64:
+                return self._divide(a, 1 << b.constant)[0]
+            case tirx.RShift() if len(positive) == 2:
+                result = of_symbol(BoundedSymbol(0, MOST))
+                facts.add([a - result])
+                return result
+            case tirx.LShift() if not b.terms and 0 <= b.constant < 64:
+                result = a.times(1 << b.constant)
+                return result if self._fits(result, dtype_of(expr)) else None
+        return None
+
+    def _without_last_bit(self, value: Linear) -> Linear:
+        """Return what is known about ``value & (value - 1)``."""
+        result = of_symbol(symbol := BoundedSymbol())
+        self.analysis.without_last_bit[symbol] = value
+        if self.analysis.facts.prove(value):
+            self.analysis.facts.add([result, value - result])
+        return result
+
+    def _most(self, value: Linear) -> int:
+        """Return a number of ones in binary that a sum does not exceed."""
+        facts = self.analysis.facts
+        return next((most for most in _ONES if facts.prove(number(most) - value)), MOST)
 
     def _cast(self, value: Known, dtype: str) -> Known:
         return value if isinstance(value, Linear) and self._fits(value, dtype) else None
 
     def _fits(self, value: Linear, dtype: str) -> bool:
         """Return whether a sum certainly is a number of a dtype."""
-        if dtype not in BITS:
+        if dtype not in LIMITS:
             return False
-        half = 1 << (BITS[dtype] - 1)
-        facts = self.analysis.facts
-        return facts.prove(value + half) and facts.prove(number(half - 1) - value)
+        (low, high), facts = LIMITS[dtype], self.analysis.facts
+        return facts.prove(value - low) and facts.prove(number(high) - value)
 
     def _connect(self, expr: PrimExpr) -> Truth:
         """Return what is known about ``and``, or about ``or``, which is true unless both are false."""
@@ -154,7 +199,15 @@ class RangeEvaluator:
         a, b = self.evaluate(expr.a), self.evaluate(expr.b)
         if not isinstance(a, Linear) or not isinstance(b, Linear):
             return None
-        return _COMPARISONS[type(expr)](a, b)
+        truth = _COMPARISONS[type(expr)](a, b)
+        if not isinstance(expr, tirx.EQ | tirx.NE):
+            return truth
+        # Numbers that differ are on the side where one certainly is.
+        prove = self.analysis.facts.prove
+        apart = (
+            (a - b - 1,) if prove(a - b) else (b - a - 1,) if prove(b - a) else (self.analysis.apart(a - b),)
+        )
+        return replace(truth, unless=apart) if isinstance(expr, tirx.EQ) else replace(truth, when=apart)
 
     def _compare_truth(self, expr: PrimExpr) -> Truth | None:
         """Return the comparison of a truth value, as 0 or 1, with a number: `not a` is `a < 1`."""
@@ -202,7 +255,12 @@ class RangeEvaluator:
                 return None
         # The sum of a Linear is exact; the machine's wraps around. They agree only if the result
         # fits the dtype.
-        return result if self._fits(result, dtype_of(expr)) else None
+        if self._fits(result, dtype_of(expr)):
+            return result
+        wrapped = self.analysis.wrapped(result, dtype_of(expr))
+        if wrapped is not None and result == a - 1:
+            self.analysis.before[next(iter(wrapped.terms))] = a
+        return wrapped
 
     def _number(self, fact: Known, expr: PrimExpr) -> Known:
         """Return what is known about an integer, or a number of its own."""
@@ -210,7 +268,7 @@ class RangeEvaluator:
 
     def _divide(self, a: Linear, by: int) -> tuple[Linear, Linear]:
         """Return the quotient, rounded down, and the rest."""
-        quotient = of_symbol(BoundedSymbol(LEAST, MOST))
+        quotient = of_symbol(BoundedSymbol(max(a.low // by, LEAST), min(a.high // by, MOST)))
         remainder = a - quotient.times(by)
         # a = by * quotient + remainder with 0 <= remainder < by: two linear facts instead of a
         # division.
@@ -262,7 +320,7 @@ class RangeEvaluator:
                     bounds.append((chosen - bound).times(sign))
         facts.add(bounds)
         (symbol,) = chosen.terms
-        self.analysis.choices[symbol] = (a, b)
+        self.analysis.choices[symbol] = (truth, a, b)
         return chosen
 
 
@@ -275,6 +333,11 @@ _COMPARISONS: dict[type, Callable[[Linear, Linear], Truth]] = {
     tirx.NE: lambda a, b: Truth((), (a - b, b - a)),
 }
 
+
+_BITS = frozenset((tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor, tirx.LShift, tirx.RShift))
+
+#: Numbers of ones in binary that integers are compared with.
+_ONES = tuple((1 << bits) - 1 for bits in (1, 4, 8, 16, 32))
 
 _ARITHMETIC = frozenset((tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min))
 

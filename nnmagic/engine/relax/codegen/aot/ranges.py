@@ -7,31 +7,42 @@ may wrap around is a number of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from tvm import tirx
+
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
+from nnmagic.engine.relax.codegen.aot.counted_loops import ends_with_test, find_carried
 from nnmagic.engine.relax.codegen.aot.linear import (
-    MOST,
     BoundedSymbol,
-    Facts,
     Linear,
     number,
     of_symbol,
 )
+from nnmagic.engine.relax.codegen.aot.loop_invariants import (
+    Guess,
+    Invariants,
+    find_next,
+    guess_invariants,
+    narrow,
+)
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, most
-from nnmagic.engine.relax.codegen.aot.range_evaluator import BITS, FALSE, TRUE, Known, RangeEvaluator, Truth
+from nnmagic.engine.relax.codegen.aot.range_evaluator import LIMITS, Known, RangeEvaluator, Truth
+from nnmagic.engine.relax.codegen.aot.size_limits import lengths_of, size_of_arrays
+from nnmagic.engine.relax.codegen.aot.symbols import Symbols
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Var
-from nnmagic.relay.types import NUMPY_DTYPES
 
 #: How many extents of arrays are tried as the most that a size can be.
 _MOST_EXTENTS = 32
+
+#: A number that is one of more values is not followed.
+_MOST_ENDS = 4
 
 #: Sizes that do not depend on those of arrays: of windows.
 _WINDOWS = (1, 4, 16, 64)
@@ -41,46 +52,49 @@ def decide_checks(program: AotProgram) -> None:
     """Remove checks that hold, and decide choices, in all functions of a program."""
     separate = program.shared_functions()
     analysis = Analysis(separate)
-    analysis.follow(program.entry, [None] * len(program.entry.parameters), {})
+    analysis.follow(
+        program.entry, [None] * len(program.entry.parameters), lengths_of(analysis, program.entry)
+    )
     # Arguments of a function with several callers are joined over all of them, so that each caller
     # must have been followed before.
     for function in reversed(separate):  # callers first
-        sizes = {dim: _size_of_arrays(function, dim) for dim in function.dims}
+        sizes = {dim: size_of_arrays(function, dim) for dim in function.dims}
         analysis.follow(function, analysis.args_of_all_calls(function, sizes), sizes)
     for region, step, changed in analysis.edits:
         position = next(at for at, other in enumerate(region) if other is step)
         region[position : position + 1] = [] if changed is None else [changed]
 
 
-class _NotInvariantError(Exception):
-    """What was assumed about a parameter of a loop does not hold in all rounds."""
+@dataclass(frozen=True, slots=True)
+class _End:
+    """An end of a region, or of a function: some values, and the facts that hold there."""
 
-    def __init__(self, function: aot.NativeFunction, param: aot.Register) -> None:
-        super().__init__()
-        self.function, self.param = function, param
+    values: tuple[Known, ...]
+    facts: list[Linear]
 
 
-class Analysis:
+class Analysis(Symbols):
     """Follows the integers of functions.
 
     edits: the steps to replace, or to remove, with the regions that they are in.
     """
 
     def __init__(self, separate: Collection[aot.NativeFunction]) -> None:
+        super().__init__()
         self.separate = separate
         self.edits: list[tuple[aot.Region, aot.Step, aot.Step | None]] = []
-        self.facts = Facts()
-        self.registers: dict[aot.Register, Known] = {}
-        #: The values of a step's own buffers.
-        self.buffers: dict[Buffer, Known] = {}
-        self.sizes: dict[Var, Linear] = {}
         self.function: aot.NativeFunction
-        #: The symbols that stand for one of two numbers.
-        self.choices: dict[BoundedSymbol, tuple[Linear, Linear]] = {}
+        #: The choices that registers of the function hold.
+        self.chosen: list[tuple[BoundedSymbol, aot.Register]] = []
         #: What each call of a separate function gives it: its arguments, and its sizes.
         self.calls: dict[aot.NativeFunction, list[tuple[list[Known], list[Known]]]] = {}
-        #: What holds of parameters in all rounds: is not negative for the parameter's value.
-        self.invariants: dict[aot.Register, Callable[[Linear], Linear]] = {}
+        #: What holds of the parameters in all rounds; of each loop, what has not failed so far.
+        self.invariants = Invariants()
+        self.kept: dict[aot.NativeFunction, set[Guess]] = {}
+        #: The ends of the function.
+        self.exits: list[_End] = []
+        #: How many facts were known before the function.
+        self.begun = 0
 
     # Functions and regions
 
@@ -106,58 +120,96 @@ class Analysis:
 
     def follow(
         self, function: aot.NativeFunction, args: Sequence[Known], sizes: Mapping[Var, Linear]
-    ) -> None:
-        """Follow a function; what is assumed about its rounds is proved, or assumed no more."""
+    ) -> list[_End]:
+        """Follow a function; what is assumed about its rounds is proved, or assumed no more.
+
+        Return its ends, with what it returns.
+        """
         self.sizes |= {
-            dim: (dim not in function.carried_dims and sizes.get(dim)) or _size_of_arrays(function, dim)
+            dim: (dim not in function.carried_dims and sizes.get(dim)) or size_of_arrays(function, dim)
             for dim in function.dims
         }
-        changed = find_carried(function)
-        steps = find_steps(function)
-        begun = len(self.edits), len(self.facts.known)
-        outer = getattr(self, "function", None)
-        while True:
-            self.function = function
-            self.invariants = {
-                param: value for param, value in self.invariants.items() if param not in changed
-            }
+        carried = find_carried(function)
+        begun = (
+            len(self.edits),
+            len(self.facts.known),
+            {callee: len(calls) for callee, calls in self.calls.items()},
+        )
+        outer = getattr(self, "function", function), self.invariants, self.exits, self.begun, self.chosen
+        self.function, self.begun = function, begun[1]
+        broken, limits = True, dict[aot.Register, tuple[int, int] | None]()
+        # Optimistic: what breaks an assumption, an overflow say, drops it and what was concluded from it,
+        # and the function is followed anew.
+        while broken:
+            del self.edits[begun[0] :]
+            self.facts.forget(begun[1])
+            self.facts.add(self.sizes[dim] for dim in function.dims)
+            for callee, calls in self.calls.items():
+                del calls[begun[2].get(callee, 0) :]
+            self.exits, self.chosen = [], []
+            starts: dict[aot.Register, Linear] = {}
             for param, arg in zip(function.parameters, args, strict=True):
-                if not isinstance(param, aot.Register):
-                    continue
-                self.registers[param] = self.unknown(param.dtype) if param in changed or arg is None else arg
-                value = self.registers[param]
-                if param in steps and isinstance(value, Linear) and isinstance(arg, Linear):
-                    invariant = _from_start(arg, steps[param])
-                    self.invariants[param] = invariant
-                    self.facts.add([invariant(value)])
-            try:
-                self._region(function.body)
-                break
-            # Optimistic: a parameter that steps upwards is assumed to stay at or above its start,
-            # which needs the proof that no step overflows. Where that fails, the assumption and
-            # what was concluded from it are dropped, and the function is followed anew.
-            except _NotInvariantError as error:
-                if error.function is not function:
-                    raise
-                del steps[error.param]
-                del self.edits[begun[0] :]
-            finally:
-                self.facts.forget(begun[1])
-        if outer is not None:
-            self.function = outer
+                if isinstance(param, aot.Register):
+                    is_known = param not in carried and arg is not None
+                    self.registers[param] = arg if is_known else self.unknown(param.dtype, limits.get(param))
+                    if param in carried and isinstance(arg, Linear):
+                        starts[param] = arg
+            self.invariants = self._guess(function, starts)
+            self._region(function.body)
+            broken = narrow(limits, starts, self.invariants) or bool(self.invariants.broken)
+            if function.loops:
+                function.is_short = bool(self.invariants.halved) and ends_with_test(function.body)
+                self.kept[function] = self.invariants.assumed.keys() - self.invariants.broken
+        exits = self.exits
+        self.facts.forget(begun[1])
+        self.function, self.invariants, self.exits, self.begun, self.chosen = outer
+        return exits
 
-    def _region(self, region: aot.Region) -> None:
-        begun = len(self.facts.known)
+    def _guess(self, function: aot.NativeFunction, starts: Mapping[aot.Register, Linear]) -> Invariants:
+        """Assume what was guessed of a loop and has not failed so far."""
+        if not function.loops:
+            return Invariants()
+        values = {param: value for param in starts if isinstance(value := self.registers[param], Linear)}
+        kept = self.kept.get(function)
+        changing = {**function.named, **dict.fromkeys(function.carried_dims)}
+        checked = [
+            step.size for step in function.steps() if isinstance(step, aot.Check) and step.index is not None
+        ]
+        sizes: list[Linear] = []
+        for size in checked:
+            known = (
+                None if depends_on(size, changing) else RangeEvaluator(self, {}, {}).evaluate(as_expr(size))
+            )
+            if isinstance(known, Linear) and known not in sizes:
+                sizes.append(known)
+        assumed = {
+            guess: fact
+            for guess, fact in guess_invariants(function, starts, values, sizes, self.facts.prove)
+            if kept is None or guess in kept
+        }
+        self.facts.add(assumed.values())
+        symbols = {param: next(iter(value.terms)) for param, value in values.items()}
+        return Invariants(symbols, assumed, becomes=find_next(function))
+
+    def _region(self, region: aot.Region) -> list[Linear]:
+        """Follow a region; return the facts that hold at its end."""
+        begun, chosen = len(self.facts.known), len(self.chosen)
         for step in region:
             self._step(region, step)
+        facts = self.facts.known[begun:]
         self.facts.forget(begun)
+        del self.chosen[chosen:]
+        return facts
 
     def _step(self, region: aot.Region, step: aot.Step) -> None:
         match step:
             case aot.ScalarCode():
-                stages = tuple(self._stage(stage, step) for stage in step.stages)
+                again: dict[Buffer, aot.Register] = {}
+                stages = tuple(self._stage(stage, step, again) for stage in step.stages)
                 if any(new is not old for new, old in zip(stages, step.stages, strict=True)):
-                    self.edits.append((region, step, replace(step, stages=stages)))
+                    reads = (*step.reads, *again.values())
+                    changed = replace(step, stages=stages, values={**step.values, **again}, reads=reads)
+                    self.edits.append((region, step, changed))
             case aot.StoreElement():
                 scope = RangeEvaluator(self, step.values, step.sizes)
                 indices = tuple(map(scope.decide_choices, step.indices))
@@ -188,8 +240,10 @@ class Analysis:
                     if isinstance(target, aot.Register):
                         self.registers[target] = value
             case aot.NextRound(assign=aot.Assign(pairs=pairs)):
-                for param, value in pairs:
-                    self._check_invariant(param, self.of(value))
+                self._check_invariants(pairs)
+            case aot.Exit(results=results):
+                ends = tuple(self.of(value) for value in results)
+                self.exits.append(_End(ends, self.facts.known[self.begun :]))
 
     def _name_sizes(self, step: aot.NameSizes) -> None:
         """Note the sizes that a vector holds, and the most that each can be."""
@@ -235,99 +289,125 @@ class Analysis:
             ),
         ]
         for size, limit in limits:
-            if self._is_at_most(value, limit):
+            if self.is_at_most(value, limit):
                 self.facts.add([limit - value])
                 return size
         return None
 
-    def _is_at_most(self, value: Linear, most: Linear) -> bool:
-        """Return whether a number certainly is not larger than another; one of two is not if both are not."""
-        if self.facts.prove(most - value):
-            return True
-        if value.constant or list(value.terms.values()) != [1]:
-            return False
-        (symbol,) = value.terms
-        options = self.choices.get(symbol, ())
-        return bool(options) and all(self._is_at_most(option, most) for option in options)
+    def _check_invariants(self, pairs: Sequence[tuple[aot.Register | aot.Storage, aot.Value]]) -> None:
+        """Note what is assumed of parameters and does not hold in the next round."""
+        invariants = self.invariants
+        following: dict[BoundedSymbol, Linear] = {}
+        for param, value in pairs:
+            if param in invariants.symbols:
+                known = self.of(value)
+                known = known if isinstance(known, Linear) else of_symbol(BoundedSymbol())
+                following[invariants.symbols[param]] = known
+                invariants.follow(param, known)
+        halved = {symbol for symbol, value in following.items() if self._loses_bits(of_symbol(symbol), value)}
+        invariants.halved = halved if invariants.halved is None else invariants.halved & halved
+        for guess, fact in invariants.assumed.items():
+            if guess not in invariants.broken and not self.facts.prove(fact.substitute(following)):
+                invariants.broken.add(guess)
 
-    def _check_invariant(self, param: aot.Register | aot.Storage, value: Known) -> None:
-        """Check that what is assumed about a parameter holds in the next round, too."""
-        if not isinstance(param, aot.Register) or param not in self.invariants:
-            return
-        if not isinstance(value, Linear) or not self.facts.prove(self.invariants[param](value)):
-            raise _NotInvariantError(self.function, param)
+    def _loses_bits(self, value: Linear, following: Linear) -> bool:
+        """Return whether a number is positive and loses a bit: the last one, or by being halved."""
+        (symbol, *more) = following.terms or (None,)
+        if more or symbol in value.terms:
+            return False
+        prove = self.facts.prove
+        if symbol in self.without_last_bit and self.without_last_bit[symbol] == value:
+            return prove(value - 1) or prove(self.apart(value))
+        return prove(value - 1) and prove(following) and prove(value - following.times(2))
 
     def _conditional(self, step: aot.Branch) -> None:
         truth = self.of(step.condition)
         condition = truth if isinstance(truth, Truth) else Truth((), ())
         begun = len(self.facts.known)
         merged: dict[aot.Register, list[_Outcome]] = {}
+        ends: dict[aot.Register, list[_End]] = {}
         # The condition is known in one branch, its negation in the other.
         for region, taken, holds in ((step.then, True, condition), (step.other, False, condition.negated())):
             self.facts.add(holds.when)
-            self._region(region)
+            facts = [*holds.when, *self._region(region)]
             for target, value in _merges(region):
                 if target.dtype == "bool":
                     truth = self.registers.get(target)
                     decided = taken if value is step.condition else self.decide(truth)
                     known = truth if isinstance(truth, Truth) else Truth((), ())
                     merged.setdefault(target, []).append(_Outcome(holds, known, decided))
+                else:
+                    ends.setdefault(target, []).append(_End((self.registers.get(target),), facts))
             self.facts.forget(begun)
-        for region in (step.then, step.other):
-            self._forget([target for target, _ in _merges(region)])
         for target, outcomes in merged.items():
-            if len(outcomes) == 2:
-                self.registers[target] = _merge_truths(*outcomes)
+            self.registers[target] = _merge_truths(*outcomes) if len(outcomes) == 2 else None
+        for target, both in ends.items():
+            self.registers[target] = (
+                self._join(target, both, 0) if len(both) == 2 else self.unknown(target.dtype)
+            )
+
+    def _join(
+        self, target: aot.Register, ends: Sequence[_End], at: int, others: Sequence[Linear] = ()
+    ) -> Known:
+        """Return a number that is the value of one of several ends, with what holds of all of them."""
+        values = [value for end in ends if isinstance(value := end.values[at], Linear)]
+        if len(values) < len(ends) or not values or len(ends) > _MOST_ENDS:
+            return self.unknown(target.dtype)
+        if all(value == values[0] for value in values):
+            return values[0]
+        symbol = BoundedSymbol(min(value.low for value in values), max(value.high for value in values))
+        joined, begun = of_symbol(symbol), len(self.facts.known)
+        bounds = [number(0), number(-1), *values, *others]
+        facts = [(joined - bound).times(sign) for bound in bounds for sign in (1, -1)]
+        for param in self.invariants.becomes.get(target, ()):
+            if param in self.invariants.symbols:
+                as_param = {self.invariants.symbols[param]: joined}
+                facts += [fact.substitute(as_param) for _, fact in self.invariants.of(param)]
+        for end, value in zip(ends, values, strict=True):
+            self.facts.add(end.facts)
+            facts = [fact for fact in facts if self.facts.prove(fact.substitute({symbol: value}))]
+            self.facts.forget(begun)
+        self.facts.add(facts)
+        return joined
 
     def _call(self, step: aot.FunctionCall) -> None:
         callee = step.callee
+        ends: list[_End] = []
+        args = [self.of(arg) for arg in step.args]
         if callee in self.separate:
             extents = [RangeEvaluator(self, {}, {}).evaluate(size) for size in step.sizes]
-            self.calls.setdefault(callee, []).append(([self.of(arg) for arg in step.args], extents))
+            self.calls.setdefault(callee, []).append((args, extents))
         else:
             sizes = {}
             for dim, size in zip(callee.dims, step.sizes, strict=True):
                 known = RangeEvaluator(self, {}, {}).evaluate(size)
                 sizes[dim] = known if isinstance(known, Linear) else of_symbol(BoundedSymbol(0))
-            invariants = dict(self.invariants)
             # A piece of a parallel loop begins with other values of what it reduces to.
             reduced = callee.parallel or {}
-            # Functions with one caller are followed with what the caller knows, at the place of
-            # their call.
-            args = [None if at in reduced else self.of(arg) for at, arg in enumerate(step.args)]
-            self.follow(callee, args, sizes)
-            self.invariants = invariants
+            ends = self.follow(callee, [None if at in reduced else arg for at, arg in enumerate(args)], sizes)
         self.sizes |= {dim: of_symbol(BoundedSymbol(0)) for dim in step.result_dims}
         self._forget(step.results)
+        if callee.parallel is not None:
+            return
+        if len(ends) == 1:
+            self.facts.add(ends[0].facts)
+        starts = [arg for arg in args if isinstance(arg, Linear)]
+        for at, result in enumerate(step.results):
+            if isinstance(result, aot.Register) and result.dtype in LIMITS and ends:
+                self.registers[result] = self._join(result, ends, at, starts)
 
     def _forget(self, values: Sequence[aot.Value]) -> None:
         for value in values:
             if isinstance(value, aot.Register):
                 self.registers[value] = self.unknown(value.dtype)
 
-    def of(self, value: aot.Value) -> Known:
-        """Return what is known about a value."""
-        match value:
-            case aot.Register():
-                return self.registers.get(value)
-            case aot.Immediate(value=bool() as truth):
-                return TRUE if truth else FALSE
-            case aot.Immediate(value=int() as constant):
-                return number(constant)
-        return None
-
-    def unknown(self, dtype: str) -> Linear | None:
-        """Return a number of a dtype of which nothing is known."""
-        if dtype not in BITS:
-            return None
-        # The whole range of the dtype, so that sums of it are known to overflow or not.
-        half = 1 << (BITS[dtype] - 1)
-        return of_symbol(BoundedSymbol(-half, half - 1))
-
     # Scalar code and checks
 
-    def _stage(self, stage: Stage, step: aot.ScalarCode) -> Stage:
-        """Follow a stage, and return it with the choices decided that can be."""
+    def _stage(self, stage: Stage, step: aot.ScalarCode, again: dict[Buffer, aot.Register]) -> Stage:
+        """Follow a stage, and return it with the choices decided that can be.
+
+        ``again``: of choices that registers hold, for which buffers of these are added.
+        """
         scope = RangeEvaluator(self, step.values, step.sizes)
         values = tuple(map(scope.decide_choices, stage.values))
         for buffer, value in zip(stage.writes, values, strict=True):
@@ -335,6 +415,11 @@ class Analysis:
             target = step.values.get(buffer)
             if interval is None:
                 interval = self.unknown(dtype_of(buffer))
+            if isinstance(target, aot.Register) and isinstance(value, tirx.Select) and stage.is_elementwise:
+                interval, before = self._find_chosen(interval, target)
+                if before is not None:
+                    again[element := tirx.decl_buffer((), target.dtype, before.name)] = before
+                    values = (tirx.BufferLoad(element, []),)
             if isinstance(target, aot.Register):
                 self.registers[target] = interval
             else:
@@ -342,6 +427,18 @@ class Analysis:
         values = tuple(map(scope.without_divisions, values))
         changed = any(new is not old for new, old in zip(values, stage.values, strict=True))
         return replace(stage, values=values) if changed else stage
+
+    def _find_chosen(self, value: Known, target: aot.Register) -> tuple[Known, aot.Register | None]:
+        """Return the same choice as a register holds it, with that; what is new is held by the target."""
+        symbol = next(iter(value.terms), None) if isinstance(value, Linear) else None
+        choice = None if symbol is None else self.choices.get(symbol)
+        if symbol is None or choice is None or value != of_symbol(symbol) or not choice[0].when:
+            return value, None
+        for other, register in self.chosen:
+            if self.choices[other] == choice and register.dtype == target.dtype:
+                return of_symbol(other), register
+        self.chosen.append((symbol, target))
+        return value, None
 
     def _holds(self, check: aot.Check) -> bool:
         """Return whether a check certainly holds; from then on it does."""
@@ -367,14 +464,6 @@ class Analysis:
             return True
         self.facts.add(truth.when)
         return False
-
-    def decide(self, truth: Known) -> bool | None:
-        """Return a truth value; None where it is not known."""
-        if not isinstance(truth, Truth):
-            return None
-        if any(self.facts.prove(number(-1) - fact) for fact in truth.unless):
-            return True
-        return False if any(self.facts.prove(number(-1) - fact) for fact in truth.when) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,18 +491,3 @@ def _merge_truths(then: _Outcome, other: _Outcome) -> Truth:
         elif certain:
             unless += (*one.condition.when, *one.truth.unless)
     return Truth(when, unless)
-
-
-def _size_of_arrays(function: aot.NativeFunction, dim: Var) -> Linear:
-    """Return a size of which nothing is known but that arrays have it: their bytes are counted in 64 bits."""
-    item_bytes = [
-        NUMPY_DTYPES[array.dtype].itemsize
-        for array in function.arrays
-        if any(not isinstance(size, int) and size.same_as(dim) for size in array.shape)
-    ]
-    return of_symbol(BoundedSymbol(0, MOST // max(item_bytes, default=1)))
-
-
-def _from_start(start: Linear, step: int) -> Callable[[Linear], Linear]:
-    """Return what is not negative of a number that begins at ``start`` and only grows, or only shrinks."""
-    return lambda value: value - start if step > 0 else start - value

@@ -1,9 +1,14 @@
 """What is known of integers, from the outside: values are Python's, divisions and questions are gone.
 
-They judge engine/relax/codegen/aot/range_evaluator, too.
+They judge too: engine/relax/codegen/aot/range_evaluator,
+engine/relax/codegen/aot/loop_invariants, engine/relax/codegen/aot/invariant_elements,
+engine/relax/codegen/aot/size_limits, engine/relax/codegen/aot/symbols,
+engine/relax/codegen/aot/wrapped_indices.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,3 +96,114 @@ def f(x: Tensor[("n",), f64]):
         y = np.concatenate((y[keep], np.sort(y[keep])[:1], np.maximum.accumulate(y[~keep])[:0]))
         total += y.sum() * len(y)
     np.testing.assert_allclose(f(x), total)
+
+
+INDICES = """
+def f(x: Tensor[("n",), i64], at: Tensor[("m",), i64]):
+    out = x.copy()
+    top = 0
+    kept = np.zeros(len(at), dtype=np.int64)
+    for k in range(len(at)):
+        i = at[k]
+        out[i] += out[i - 1] + x[i]
+        if out[i] % 2 == 0:
+            kept[top] = i
+            top += 1
+    total = 0
+    while top > 0:
+        top -= 1
+        total = 3 * total + kept[top]
+    return out, total
+"""
+
+
+@pytest.mark.machine_code
+def test_indices_from_the_end_and_stacks_are_pythons():
+    """An index in range is not counted from the end; what was shown to be in range is not asked again."""
+    f = nnmagic.compile(INDICES, namespace={"np": np}, cache=False)
+    scope: dict[str, Any] = {"np": np, "Tensor": nnmagic.Tensor, "i64": nnmagic.i64}
+    exec(INDICES, scope)
+    x = np.array([3, -1, 4, 1, 5])
+    for at in ([], [0], [4, -4, -1, 2, 2, -3, 0, 3], [1, 5], [1, -6], [0, 1 << 62], [-(1 << 63)]):
+        try:
+            expected = scope["f"](x, np.array(at, np.int64))
+        except IndexError:
+            with pytest.raises(IndexError, match=str(at[-1])):
+                f(x, np.array(at, np.int64))
+            continue
+        got = f(x, np.array(at, np.int64))
+        np.testing.assert_array_equal(got[0], expected[0])
+        assert got[1] == expected[1]
+
+
+@pytest.mark.machine_code
+def test_loops_that_lose_bits_are_pythons():
+    """They end after 64 rounds at most, and ask nobody whether to stop."""
+    source = """
+def f(words: Tensor[("n",), i64]):
+    out = np.zeros((len(words), 4), dtype=np.int64)
+    for i in range(len(words)):
+        w = words[i]
+        while w != 0:
+            w &= w - 1
+            out[i, 0] += 1
+        w = words[i]
+        while w > 0:
+            out[i, 1] = 7 * out[i, 1] + w % 10
+            w //= 10
+        w = words[i] & 0xFFFF
+        while w:
+            out[i, 2] ^= w
+            w >>= 1
+        w = words[i] & 31
+        while w > 1 and out[i, 3] < 3:
+            w //= 2
+            out[i, 3] += 1
+    return out
+"""
+    f = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    words = np.array([0, 1, -1, 255, 10**18, -(1 << 63), (1 << 63) - 1, -12345])
+    for row, word in zip(f(words), words.tolist(), strict=True):
+        digits, bits = 0, 0
+        for digit in reversed(str(word)) if word > 0 else ():
+            digits = 7 * digits + int(digit)
+        for shift in range(16):
+            bits ^= (word & 0xFFFF) >> shift
+        counts = (word % 2**64).bit_count(), digits, bits, min(max((word & 31).bit_length() - 1, 0), 3)
+        assert tuple(row) == tuple(np.array(counts, np.uint64).astype(np.int64))
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("rounds", [0, 1, 5])
+def test_elements_that_a_loop_holds_are_numpys(rounds):
+    """Registers hold them between the rounds: also where other elements are read, or no round runs."""
+    source = """
+def f(x: Tensor[("n",), f64], at: i64, rounds: i64):
+    low = np.full(2, np.inf)
+    total = np.zeros((2, 3))
+    y = x.copy()
+    for i in range(2):
+        for k in range(rounds):
+            low[i] = min(low[i], x[k] * (i + 1))
+            total[i, 2] += x[k]
+        for k in range(rounds):
+            y[at] += 0.5 * y[k]
+        for k in range(3):
+            total[i, 1] -= x[k] * low[i]
+    return low, total, y
+"""
+    f = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    x = np.array([0.5, -2.0, 3.0, 1.25, -0.75])
+    low, total, y = np.full(2, np.inf), np.zeros((2, 3)), x.copy()
+    for i in range(2):
+        for k in range(rounds):
+            low[i] = min(low[i], x[k] * (i + 1))
+            total[i, 2] += x[k]
+        for k in range(rounds):
+            y[2] += 0.5 * y[k]
+        for k in range(3):
+            total[i, 1] -= x[k] * low[i]
+    for got, expected in zip(f(x, 2, rounds), (low, total, y), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    if not rounds:
+        np.testing.assert_array_equal(f(x, 9, 0)[2], x)  # of no element

@@ -222,19 +222,21 @@ class EndsEmitter(RegisterEmitter):
 
     def _poll(self, budget: Buffer, number: int = 0) -> Stmt:
         """Ask whether to stop if the budget is spent; a call that CPython makes directly gives up then."""
-        at = as_expr(number)
+        is_spent = unlikely(tirx.BufferLoad(budget, [as_expr(number)]) <= as_expr(0))
+        return tirx.IfThenElse(is_spent, sequence(self._ask(budget, number)), None)
+
+    def _ask(self, budget: Buffer, number: int = 0) -> list[Stmt]:
+        """Return the statements that ask whether to stop, where the budget is spent."""
         stop = tirx.NE(tirx.call_packed(POLL), 0)
         save, restore = self._save_registers()
-        ask = [
+        return [
             tirx.IfThenElse(self._is_direct(), sequence(self.fail(TOO_LONG)), None),
-            tirx.BufferStore(budget, as_expr(_POLL_WORK), [at]),
+            tirx.BufferStore(budget, as_expr(_POLL_WORK), [as_expr(number)]),
             *save,
             tirx.IfThenElse(stop, sequence(self.fail(INTERRUPTED)), None),
             *self._stop_with_others(),
             *restore,
         ]
-        is_spent = unlikely(tirx.BufferLoad(budget, [at]) <= as_expr(0))
-        return tirx.IfThenElse(is_spent, sequence(ask), None)
 
     def spend_and_poll(self, work: int) -> list[Stmt]:
         """Take work from what is left, and poll."""

@@ -7,8 +7,14 @@ from collections.abc import Mapping, Sequence
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.counted_loops import FewRounds, find_early_products, find_summands
+from nnmagic.engine.relax.codegen.aot.counted_loops import (
+    FewRounds,
+    find_copies,
+    find_early_products,
+    find_summands,
+)
 from nnmagic.engine.relax.codegen.aot.heap import POINTER_TO_WORDS
+from nnmagic.engine.relax.codegen.aot.wrapped_indices import find_wrapped_indices
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes
 from nnmagic.engine.relax.tir.strict_float import hidden_zero
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
@@ -27,6 +33,7 @@ class RegisterEmitter:
         clocked: the calls of kernels that are timed, in the order of their rows.
         caller: the emitter of the only caller, of whose body this is a part; None for a function.
         targets: where this caller wants the results.
+        given: what it gives for the parameters that no round assigns.
 
     """
 
@@ -46,6 +53,8 @@ class RegisterEmitter:
         self.is_entry = is_entry
         self.caller = caller
         self.targets: Sequence[aot.Register | aot.Storage] = ()
+        self.given: dict[object, aot.Value] = {}
+        self.copies = find_copies(function)
         #: The address to which a function writes the sizes that it measures.
         self.result_sizes: PrimExpr | None = None
         if function.result_dims:
@@ -72,6 +81,11 @@ class RegisterEmitter:
         self.summands = set[aot.Register]()
         if function.loops:
             self.summands = find_summands(function) | find_early_products(function)
+        #: The indices that a check counts from the end if they are negative.
+        self.wrapped = find_wrapped_indices(function)
+        self.from_end: dict[aot.Register, Var] = {}
+        #: The arrays of which a loop accesses one element, and what holds it.
+        self.elements: dict[aot.Storage, Buffer] = {}
         #: The induction variable of a counted loop, which no round assigns.
         self.counter: aot.Register | None = None
         #: Of a parallel loop: the parameter where a piece of its rounds ends.
@@ -91,6 +105,16 @@ class RegisterEmitter:
         """
         self.state, self.constants, self.first_constant = state, constants, first
         self.state_address, self.constants_address, self.workspace = addresses
+
+    def origin(self, value: object) -> object:
+        """Return the register, of this function or one around it, that a value is a copy of."""
+        while isinstance(value, aot.Register) and value in self.copies:
+            value = self.copies[value]
+        return (
+            self.caller.origin(self.given[value])
+            if self.caller is not None and value in self.given
+            else value
+        )
 
     def local(self, value: aot.Register | aot.Storage) -> Buffer:
         """Return the local array of a register or a pointer."""

@@ -20,6 +20,7 @@ from nnmagic.engine.relax.tir.builders import (
     item_bytes,
     sequence,
     static_int,
+    unlikely,
     words_at,
 )
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
@@ -63,6 +64,9 @@ class StepEmitter(StorageEmitter):
             bound.append(statement)
             indices.append(name)
         statement, value = self._name_value("element", wrap_integers(compute(step.value)))
+        if step.storage in self.elements:
+            value = as_byte(value) if dtype_of(value) == "bool" else value
+            return [*declared, *bound, statement, store_first(self.elements[step.storage], value)]
         # An array of one element is written as a whole.
         is_whole = all(static_int(dim) == 1 for dim in step.buffer.ty.shape)
         chosen = self._choose_copies([step.storage]) if is_whole else []
@@ -96,10 +100,14 @@ class StepEmitter(StorageEmitter):
         stores: list[Stmt] = []
         results: list[tuple[aot.Register, PrimExpr]] = []
         for buffer, value in zip(stage.writes, stage.values, strict=True):
-            expr = replace_vars(make_isnan_vectorizable(value), names)
-            expr = rewrite(expr, [(ir.expr.TensorLoad, load)])
             target = values[buffer]
             assert isinstance(target, aot.Register)
+            expr = replace_vars(make_isnan_vectorizable(value), names)
+            expr = rewrite(expr, [(ir.expr.TensorLoad, load)])
+            if target in self.wrapped:
+                self.from_end[target] = tirx.Var("from_end", "int64")
+                stores.append(tirx.Bind(self.from_end[target], wrap_integers(expr.true_value)))
+                expr = expr.false_value
             store, result = self._name_value(buffer.name, wrap_integers(expr))
             stores.append(store)
             results.append((target, result))
@@ -155,21 +163,42 @@ class StepEmitter(StorageEmitter):
             holds = self.load(condition) if is_value else condition
             return [tirx.IfThenElse(tirx.Not(holds), sequence(fail), None)]
         if step.index is not None:
-            number, loaded = tirx.Var("index", "int64"), self.load(step.index)
-            declared = [
-                tirx.Bind(number, loaded if dtype_of(loaded) == "int64" else tirx.Cast("int64", loaded))
-            ]
-            # One comparison for both bounds: as unsigned, a negative index is larger than any size.
-            wrong = tirx.Cast("uint64", number) >= tirx.Cast("uint64", as_expr(step.size))
-        else:
-            assert step.report is not None
-            report = tirx.decl_buffer((2,), "int64", "report", data_alignment=8)
-            declared, number = self.declare(report, step.report), report[1]
-            wrong = tirx.NE(report[0], as_expr(0))
+            return self._check_index(step, step.index)
+        assert step.report is not None
+        report = tirx.decl_buffer((2,), "int64", "report", data_alignment=8)
+        wrong = tirx.NE(report[0], as_expr(0))
         details = [
-            store_word(self.state, aot.DETAIL + at, word) for at, word in enumerate((number, step.size))
+            store_word(self.state, aot.DETAIL + at, word) for at, word in enumerate((report[1], step.size))
         ]
-        return [*declared, tirx.IfThenElse(wrong, sequence([*details, *fail]), None)]
+        return [
+            *self.declare(report, step.report),
+            tirx.IfThenElse(wrong, sequence([*details, *fail]), None),
+        ]
+
+    def _check_index(self, step: aot.Check, register: aot.Register | aot.Immediate) -> list[Stmt]:
+        """Check that an index is in range; one that counts from the end is changed to one from the start."""
+        state, index, size = self.state, tirx.Var("index", "int64"), as_expr(step.size)
+        assert state is not None
+
+        def is_outside(place: PrimExpr) -> PrimExpr:
+            # One comparison for both bounds: as unsigned, a negative index is larger than any size.
+            return tirx.Cast("uint64", place) >= tirx.Cast("uint64", size)
+
+        def fail(place: PrimExpr) -> Stmt:
+            details = [store_word(state, aot.DETAIL + at, value) for at, value in enumerate((place, size))]
+            return sequence([*details, *self.fail(FAILURES + step.number)])
+
+        loaded = self.load(register)
+        bound = tirx.Bind(index, loaded if dtype_of(loaded) == "int64" else tirx.Cast("int64", loaded))
+        if not isinstance(register, aot.Register) or register not in self.wrapped:
+            return [bound, tirx.IfThenElse(is_outside(index), fail(index), None)]
+        place = tirx.Var("place", "int64")
+        wrap = [
+            tirx.Bind(place, tirx.Select(index < as_expr(0), self.from_end[register], index)),
+            tirx.IfThenElse(is_outside(place), fail(place), None),
+            store_first(self.local(register), place),
+        ]
+        return [bound, tirx.IfThenElse(unlikely(is_outside(index)), sequence(wrap), None)]
 
     def _name_sizes(self, step: aot.NameSizes) -> list[Stmt]:
         if not isinstance(step.vector, aot.Storage):

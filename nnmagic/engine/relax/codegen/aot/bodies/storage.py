@@ -159,9 +159,12 @@ class StorageEmitter(EndsEmitter):
         declared: list[Stmt],
     ) -> PrimExpr:
         """Load one element of an array in memory."""
-        view, offset, declaration = self._view(storage, buffer, indices, sizes)
-        declared += declaration
-        element = tirx.BufferLoad(view, [offset])
+        if storage in self.elements:
+            element = first_of(self.elements[storage])
+        else:
+            view, offset, declaration = self._view(storage, buffer, indices, sizes)
+            declared += declaration
+            element = tirx.BufferLoad(view, [offset])
         return tirx.NE(element, tirx.const(0, "int8")) if dtype_of(buffer) == "bool" else element
 
     def _view(
