@@ -13,6 +13,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     find_element_assignments,
     find_mentioned_names,
     targets_of,
+    walk,
 )
 from nnmagic.tinynn.analysis.kernels import in_order
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
@@ -25,6 +26,7 @@ from nnmagic.tinynn.elaborate.growing_lists import room_for_rounds
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import forget_inner_lists, lists_to_index
 from nnmagic.tinynn.elaborate.list_rewriting import LoopLists, find_lists, over_changing_list
+from nnmagic.tinynn.elaborate.lists_as_rows import computed_items_as_rows
 from nnmagic.tinynn.elaborate.loop_emission import (
     LoopToEmit,
     emit_loop,
@@ -238,7 +240,9 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
     rounds = count(iterable)
     loop = LoopToEmit(stmt, iterable, rounds)
     if isinstance(rounds, int) and (has_known_items(iterable.value) or rounds == 0):
-        return _unroll_items(ctx, loop, rounds)
+        rows = computed_items_as_rows(iterable)
+        end = GivenUp.GIVEN_UP if rows is None else _elaborate_rows(ctx, loop, rows)
+        return _unroll_items(ctx, loop, rounds) if isinstance(end, GivenUp) else end
     if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
         raise v.RefusalError(message, iterable.span, hint="stack the items into one tensor")
@@ -251,14 +255,36 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
     return _elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
 
 
+def _elaborate_rows(ctx: Elaboration, loop: LoopToEmit, rows: v.Operand) -> Terminator | GivenUp | None:
+    """Elaborate a loop over items that are alike: unrolled if that is cheap, else as one over their rows."""
+    assert isinstance(loop.rounds, int)
+    context = (id(loop.stmt), loop.rounds, _kinds_of_names(ctx, loop.stmt))
+    given_up = ctx.loop_forms.given_up
+    failed = ctx.environment.failed
+
+    def accept(_end: Terminator | None) -> bool:
+        return not ctx.diagnostics.errors and ctx.environment.failed == failed
+
+    if context not in given_up:
+        unrolled = partial(_for_rounds, ctx, loop, loop.rounds)
+        end = try_unroll(ctx, loop.stmt, unrolled, MAX_UNROLLED_OPERATORS, is_long=loop.is_long)
+        if not isinstance(end, GivenUp):
+            return end
+        given_up[context] = 1
+    if given_up[context] == 1:
+        if ctx.unrolling is not None:
+            raise ctx.unrolling
+        end = attempt(ctx, lambda: _elaborate_for_over(ctx, loop.stmt, rows), GiveUpError(), accept)
+        if not isinstance(end, GivenUp):
+            return end
+        given_up[context] = 2
+    return GivenUp.GIVEN_UP
+
+
 def _elaborate_changing(
     ctx: Elaboration, loop: LoopToEmit, lists: LoopLists, rounds: Callable[[], Rounds] | None
 ) -> Terminator | None:
     """Elaborate a loop that changes lists: unrolled if that is cheap, and it is known what they hold."""
-    if rounds is not None:
-        end = _unroll_changing(ctx, loop, lists, rounds)
-        if not isinstance(end, GivenUp):
-            return end
 
     def emit(stmt: tree.For | tree.While) -> Terminator | None:
         if isinstance(stmt, tree.While) or loop.iterable is None:
@@ -275,14 +301,44 @@ def _elaborate_changing(
         assert loop.rounds is not None
         return room_for_rounds(loop.iterable, loop.rounds, times)
 
-    return change_in_loop(ctx, loop.stmt, lists, emit, room)
+    def as_function() -> Terminator | None:
+        return change_in_loop(ctx, loop.stmt, lists, emit, room)
+
+    context = (id(loop.stmt), loop.rounds, _kinds_of_names(ctx, loop.stmt))
+    if rounds is None or context in ctx.loop_forms.given_up:
+        return as_function()
+    holds_loop = any(isinstance(node, tree.While) for node in walk(loop.stmt.body))
+    end = _unroll_changing(ctx, loop, lists, rounds, is_cheap=holds_loop)
+    if isinstance(end, GivenUp) and holds_loop and ctx.unrolling is not None:
+        ctx.loop_forms.given_up[context] = 1
+        raise ctx.unrolling  # the loop around it is no cheaper
+    if isinstance(end, GivenUp) and holds_loop and lists.times:
+        failed = ctx.environment.failed
+
+        def accept(_end: Terminator | None) -> bool:
+            return not ctx.diagnostics.errors and ctx.environment.failed == failed
+
+        end = attempt(ctx, as_function, GiveUpError(), accept)
+        end = _unroll_changing(ctx, loop, lists, rounds) if isinstance(end, GivenUp) else end
+    if isinstance(end, GivenUp):
+        ctx.loop_forms.given_up[context] = 1
+        return as_function()
+    return end
 
 
 def _unroll_changing(
-    ctx: Elaboration, loop: LoopToEmit, lists: LoopLists, rounds: Callable[[], Rounds]
+    ctx: Elaboration,
+    loop: LoopToEmit,
+    lists: LoopLists,
+    rounds: Callable[[], Rounds],
+    *,
+    is_cheap: bool = False,
 ) -> Terminator | GivenUp | None:
-    """Unroll a loop that changes lists; GivenUp where it is not known then what each of them holds."""
-    is_short = not loop.is_long and not ctx.compact
+    """Unroll a loop that changes lists; GivenUp where it is not known then what each of them holds.
+
+    ``is_cheap``: give up where that takes many operators, too.
+    """
+    is_short = not loop.is_long and not ctx.compact and not is_cheap
     limit = None if lists.times and is_short else MAX_UNROLLED_OPERATORS
     unroll = partial(try_unroll, ctx, loop.stmt, rounds, limit, is_long=loop.is_long)
     if lists.is_stepped:
@@ -437,6 +493,13 @@ def _attempt_function(
     def accept(_end: Terminator | None) -> bool:
         if ctx.diagnostics.errors or (ctx.environment.failed and not failed):
             return False
+        for name in find_assigned_names(loop.stmt):
+            value = ctx.environment.bindings.locals.get(name)
+            if (
+                isinstance(value, v.Unassigned) and value not in ctx.loop_forms.lost
+            ):  # where breaks come together
+                ctx.loop_forms.lost[value] = (loop.stmt, name)
+                loop.lost.add(name)
         rounds = loop.rounds * ctx.loop_forms.rounds_inside if isinstance(loop.rounds, int) else None
         is_short = rounds is not None and rounds <= _MAX_CHANGING_SHAPES and not ctx.loop_forms.unroll_all
         return not (is_short and loop.has_changing_shapes) and not kept & loop.lost
