@@ -69,6 +69,12 @@ class Changes:
                     py.copy_location(node, place)
         return made
 
+    def expression(self, place: py.AST, text: str) -> py.expr:
+        """Return the expression of a text, at the place of a node."""
+        (stmt,) = self.text(place, text)
+        assert isinstance(stmt, py.Expr)
+        return stmt.value
+
     def new(self, part: str) -> str:
         """Return a new name for a part."""
         return self.taken.free(self.names[part])

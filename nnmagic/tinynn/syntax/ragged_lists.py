@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import ast as py
 import copy
-import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nnmagic.tinynn.syntax import ragged_texts as texts
 from nnmagic.tinynn.syntax.comprehension_loops import COMPREHENSION, as_loop
-from nnmagic.tinynn.syntax.names_in_python import AssignedNameError, replaced, substituted
-from nnmagic.tinynn.syntax.ragged_changes import Changes
+from nnmagic.tinynn.syntax.names_in_python import AssignedNameError, replaced
+from nnmagic.tinynn.syntax.ragged_loops import Loops
 from nnmagic.tinynn.syntax.ragged_makers import (
     OtherUseError,
     Taken,
     appended,
     check_uses,
-    is_empty_list,
     is_made,
     mentions,
-    read_outside,
 )
 
 #: Functions to which an inner list is given as it is then; others may keep it.
@@ -37,9 +34,6 @@ _LAZY = frozenset(("enumerate", "reversed", "zip"))
 _CHANGERS = frozenset(("pop", "popleft", "heappop", "heapreplace", "heappushpop", "setdefault", "update"))
 #: The statements that a list of lists may stand in.
 _STATEMENTS = (py.Assign, py.AugAssign, py.AnnAssign, py.Expr, py.Return, py.Assert, py.For, py.While, py.If)
-
-#: What stands in the place of names in a loop's body.
-_InPlace = dict[str, Callable[[], py.expr]]
 
 
 def with_chains(stmt: py.FunctionDef) -> py.FunctionDef:
@@ -70,7 +64,7 @@ def _may_change(node: py.AST) -> bool:
 
 
 @dataclass
-class _Chains(Changes):
+class _Chains(Loops):
     """Replaces a list of lists in statements.
 
     ``before``: what makes the lists that the statement at hand reads; ``changes``: whether it changes others.
@@ -157,9 +151,9 @@ class _Chains(Changes):
     # -- loops -----------------------------------------------------------------------------------------
 
     def _loop(self, stmt: py.For) -> Iterator[py.stmt]:
-        stmt = self._by_index(stmt)
+        stmt = self.by_index(stmt)
         changed = any(self._is_change(node) for each in stmt.body for node in py.walk(each))
-        found = self._found_or_none(stmt.iter)
+        found = self.found_or_none(stmt.iter)
         if found is None and self.index(stmt.iter) is None:
             stmt.iter = self.read(stmt.iter)
             if self.before and changed:
@@ -194,90 +188,6 @@ class _Chains(Changes):
         finally:
             self.before, self.taken = before, taken
 
-    def _found_or_none(self, node: py.expr) -> list[py.stmt] | None:
-        """Return what finds the list in ``name.get(key, [])``; None for anything else."""
-        match node:
-            case py.Call(
-                func=py.Attribute(attr="get", value=py.Name(id=name)), args=[key, other], keywords=[]
-            ) if name == self.name and self.is_dictionary:
-                if is_empty_list(other) or (isinstance(other, py.Tuple) and not other.elts):
-                    return self.text(node, texts.FOUND_OR_NONE, index=py.unparse(self.read(key)))
-        return None
-
-    def _by_index(self, stmt: py.For) -> py.For:
-        """Return a loop over the inner lists as one over their numbers, or their keys."""
-        in_place: _InPlace = {}
-        first: list[py.stmt] = []
-        over, target = self._numbers(stmt.iter, stmt.target, in_place, first)
-        if over is stmt.iter:
-            return stmt
-        for name in in_place:
-            if read_outside(self.function, stmt, name):
-                raise OtherUseError
-        body = list(stmt.body)
-        match body[0]:  # rows = np.array(rows)
-            case py.Assign(targets=[py.Name(id=name)], value=value) if name in in_place:
-                changed = substituted(value, in_place)
-                assert isinstance(changed, py.expr)
-                body[0] = py.copy_location(py.Assign([py.Name(name, py.Store())], changed), body[0])
-                in_place = {other: made for other, made in in_place.items() if other != name}
-                first, body = [*first, body[0]], body[1:]
-        changed_body = [substituted(each, in_place) for each in body]
-        loop = py.For(target, over, [*first, *changed_body], stmt.orelse)  # type: ignore[list-item]  # statements
-        return py.fix_missing_locations(py.copy_location(loop, stmt))
-
-    def _numbers(
-        self, node: py.expr, target: py.expr, in_place: _InPlace, first: list[py.stmt]
-    ) -> tuple[py.expr, py.expr]:
-        """Return what goes over numbers, or keys, where a loop's head goes over inner lists, and its target.
-
-        ``in_place`` gets what stands for the names of inner lists, and ``first`` what each round does first.
-        """
-
-        def stand_for(name: py.expr, index: str) -> None:
-            if not isinstance(name, py.Name):
-                raise OtherUseError
-            text = f"{self.name}[{index}]"
-            in_place[name.id] = lambda: py.parse(text, mode="eval").body
-
-        slot = py.Name(self.names["slot"], py.Load())
-        match node, target:
-            case py.Name(id=name), _ if name == self.name and self.is_dictionary:
-                return slot, target
-            case py.Name(id=name), _ if name == self.name:
-                index = self.new("step")
-                stand_for(target, index)
-                return self._expression(node, f"range(len({name}))"), py.Name(index, py.Store())
-            case py.Call(func=py.Attribute(attr="items", value=py.Name(id=name)), args=[]), py.Tuple(
-                elts=[key, inner]
-            ) if name == self.name:
-                index = self.new("key")
-                first += self.text(node, f"{py.unparse(key)} = {index}")
-                stand_for(inner, index)
-                return slot, py.Name(index, py.Store())
-            case py.Call(func=py.Attribute(attr="values", value=py.Name(id=name)), args=[]), _ if (
-                name == self.name
-            ):
-                index = self.new("key")
-                stand_for(target, index)
-                return slot, py.Name(index, py.Store())
-            case py.Call(func=py.Name(id="enumerate"), args=[only, *start]), py.Tuple(elts=[number, inner]):
-                over, inner = self._numbers(only, inner, in_place, first)
-                made = py.Tuple([number, inner], py.Store())
-                return (node, target) if over is only else (py.Call(node.func, [over, *start], []), made)
-            case py.Call(func=py.Name(id="zip"), args=args), py.Tuple(elts=parts) if len(args) == len(parts):
-                pairs = [self._numbers(*each, in_place, first) for each in zip(args, parts, strict=True)]
-                overs = [over for over, _ in pairs]
-                if all(map(operator.is_, overs, args)):
-                    return node, target
-                return py.Call(node.func, overs, []), py.Tuple([part for _, part in pairs], py.Store())
-            case py.Call(func=py.Name(id="reversed" | "list" | "tuple" | "sorted" as word), args=[only]), _:
-                if node.keywords or (word == "sorted" and not self.is_dictionary):
-                    return node, target
-                over, new = self._numbers(only, target, in_place, first)
-                return (node, target) if over is only else (py.Call(node.func, [over], []), new)
-        return node, target
-
     def _in_loop(self, node: COMPREHENSION) -> py.expr:
         """Return the name of what a comprehension makes, which a loop before the statement does."""
         made = self.new("list")
@@ -292,30 +202,25 @@ class _Chains(Changes):
 
     # -- expressions -----------------------------------------------------------------------------------
 
-    def _expression(self, place: py.AST, text: str) -> py.expr:
-        (stmt,) = self.text(place, text)
-        assert isinstance(stmt, py.Expr)
-        return stmt.value
-
     def _count(self, node: py.expr) -> py.expr:
         """Return how many items an inner list has."""
         index = self.index(node)
         assert index is not None
         if self.is_dictionary and self.kind != "default" and not isinstance(node, py.Call):
-            return self._expression(node, f"{{count}}[{{slot}}[{py.unparse(self.read(index))}]]")
+            return self.expression(node, f"{{count}}[{{slot}}[{py.unparse(self.read(index))}]]")
         if self.is_dictionary:
             self.before += self.find(node)
             kept = self.new("place")
             self.before += self.text(node, f"{kept} = {{place}}")
-            return self._expression(node, f"{{count}}[{kept}]")
-        return self._expression(node, f"{{count}}[({py.unparse(self.read(index))}) + 0]")
+            return self.expression(node, f"{{count}}[{kept}]")
+        return self.expression(node, f"{{count}}[({py.unparse(self.read(index))}) + 0]")
 
     def _condition(self, node: py.expr) -> py.expr:
         """Return a condition, where a list stands for whether it has items."""
         if self.index(node) is not None:
-            return self._expression(node, f"{py.unparse(self._count(node))} > 0")
+            return self.expression(node, f"{py.unparse(self._count(node))} > 0")
         if isinstance(node, py.Name) and node.id == self.name:
-            return self._expression(node, "len({count}) > 0")
+            return self.expression(node, "len({count}) > 0")
         match node:
             case py.UnaryOp(op=py.Not(), operand=operand):
                 node.operand = self._condition(operand)
@@ -363,7 +268,7 @@ class _Chains(Changes):
         made = self.new("list")
         self.before += self.text(node, texts.ALL, list=made, at=self.new("at"))
         keys = ", {slot}" if self.is_dictionary else ""
-        call = self._expression(node, f"{made}.lists(numpy.array({{count}}){keys})")
+        call = self.expression(node, f"{made}.lists(numpy.array({{count}}){keys})")
         assert isinstance(call, py.Call)
         assert isinstance(call.func, py.Attribute)
         call.func.attr = "lists!"
@@ -377,7 +282,7 @@ class _Chains(Changes):
             return self._in_loop(node)
         match node:
             case py.Call(func=py.Name(id="len"), args=[py.Name(id=name)]) if name == self.name:
-                return self._expression(node, "len({count})")
+                return self.expression(node, "len({count})")
             case py.Call(func=py.Name(id="len"), args=[only]) if self.index(only) is not None:
                 return self._count(only)
             case (

@@ -1,6 +1,6 @@
 """Loops: the form that they get, and that every form of every length means what Python means.
 
-They judge tinynn/elaborate/loop_emission, too.
+They judge tinynn/elaborate/loop_emission and tinynn/elaborate/loop_forms, too.
 """
 
 from __future__ import annotations

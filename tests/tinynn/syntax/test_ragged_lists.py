@@ -1,6 +1,7 @@
 """Lists of lists that grow, beside Python's.
 
-They are found by tinynn/syntax/ragged_makers, and written by tinynn/syntax/ragged_changes as
+They are found by tinynn/syntax/ragged_makers, and written by tinynn/syntax/ragged_changes
+and tinynn/syntax/ragged_loops as
 tinynn/syntax/ragged_texts says, with tinynn/syntax/names_in_python; tinynn/builtins/list_results gives them
 back.
 """
