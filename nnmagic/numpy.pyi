@@ -976,6 +976,8 @@ def collapse_sum_to(data: Any, shape: Any) -> Array:
     """Sums along the axes in which data is larger than a shape."""
 def column_stack(arrays: Any, *, dtype: Any = ...) -> Array:
     """Join vectors as columns."""
+def compress(condition: Any, a: Any, axis: Any = ...) -> Array:
+    """Return the elements, or the slices along an axis, where a condition is true."""
 def concat(arrays: Any, axis: Any = ..., *, dtype: Any = ..., dim: Any = ...) -> Array:
     """Join along an axis."""
 def concatenate(arrays: Any, axis: Any = ..., *, dtype: Any = ...) -> Array:
@@ -1112,6 +1114,8 @@ def expand_dims(a: Any, axis: Any, *, num_newaxis: Any = ...) -> Array:
     """Insert axes of size 1."""
 def expm1(x: Any) -> Array:
     """Compute exp(x) - 1, accurate near 0."""
+def extract(condition: Any, arr: Any) -> Array:
+    """Return the elements where a condition is true."""
 def eye(N: Any, M: Any = ..., k: Any = ..., dtype: Any = ..., *, m: Any = ...) -> Array:
     """Return a matrix with ones along a diagonal."""
 def fabs(x: Any) -> Array:
@@ -1162,6 +1166,8 @@ def fold(data: Any, output_size: Any, kernel_size: Any, dilation: Any = ..., pad
     """Add up windows, which are columns, to images."""
 def frexp(x: Any) -> Array:
     """Return mantissas from 1/2 to 1, and exponents of 2, as i32."""
+def fromfunction(function: Any, shape: Any, dtype: Any = ...) -> Array:
+    """Return what a function gives for the indices of a shape."""
 def full(shape: Any, fill_value: Any, dtype: Any = ..., *, data: Any = ...) -> Array:
     """Return a tensor filled with one value."""
 def full_like(a: Any, fill_value: Any, dtype: Any = ...) -> Array:
@@ -1746,6 +1752,8 @@ def tril_indices_from(arr: Any, k: Any = ...) -> Array:
     """Return the indices of the lower triangle of a matrix."""
 def trilu(data: Any, k: Any, upper: Any = ...) -> Array:
     """The upper or lower triangles of matrices, zero elsewhere."""
+def trim_zeros(filt: Any, trim: Any = ...) -> Array:
+    """Return a vector without the zeros at its ends, or at the front (f) or the back (b) alone."""
 def triu(m: Any, k: Any = ..., *, diagonal: Any = ...) -> Array:
     """Return the upper triangle."""
 def triu_indices(n: Any, k: Any = ..., m: Any = ...) -> Array:

@@ -48,6 +48,10 @@ _CALLS: dict[str, str] = {
     "matvec": "matvec(x, x[0])",
     "vecmat": "vecmat(x[:, 0], x)",
     "setxor1d": "setxor1d(v, v + 0.5)",
+    "compress": "compress(v > 0, v)",
+    "extract": "extract(x > 0, x)",
+    "trim_zeros": "trim_zeros(v)",
+    "fromfunction": "fromfunction(lambda i, j: i * 2 + j, (300, 300))",
     "histogram_bin_edges": "histogram_bin_edges(v)",
     "resize": "resize(x, (ROWS, 2 * COLUMNS))",
     "sort_complex": "sort_complex(x)",
@@ -190,7 +194,6 @@ _CALLS: dict[str, str] = {
 }
 #: Functions that have no row of their own, with the reason.
 WITHOUT_ROW = {
-    **dict.fromkeys(("compress", "extract", "trim_zeros"), "refused"),
     **dict.fromkeys(("int", "float", "bool", "len"), "of one number"),
     **dict.fromkeys(("empty", "empty_like", "ndarray"), "any result is right"),
     **dict.fromkeys(("mgrid", "ogrid"), "indexed: meshgrid has a row"),

@@ -118,6 +118,10 @@ LIST = "list"
 #: The name of a record of the items of any other Python list.
 ITEMS = "items"
 
+#: The name of a record of the items of a list of lists and of how many each has: its first name says what the
+#: items are, as of a LIST. Of a dictionary of lists it has the keys, too, or their names behind its own two.
+LISTS = "lists"
+
 #: The name of a record without fields whose only name is a value that is known at compile time.
 KNOWN = "known"
 

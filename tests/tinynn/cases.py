@@ -65,7 +65,8 @@ def assert_same(got: object, expected: object) -> None:
         for one, other in zip(got, expected, strict=True):
             assert_same(one, other)
         return
-    assert type(got) is type(expected) or isinstance(got, np.ndarray | np.generic)
+    kind = type(expected.item() if isinstance(expected, np.generic) else expected)  # in lists of lists
+    assert type(got) is kind or isinstance(got, np.ndarray | np.generic)
     rtol = 1e-12 if np.asarray(expected).dtype.kind == "f" else 0
     if isinstance(expected, str | None):
         assert got == expected

@@ -24,6 +24,7 @@ from nnmagic.relay.types import (
     ITEMS,
     KNOWN,
     LIST,
+    LISTS,
     OPTIONAL,
     SET,
     TABLE,
@@ -253,12 +254,9 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
     if type_.name == SET:
         return set(type_.names)
     if type_.name == LIST:
-        makers_of = [np.dtype(dtype).type for dtype in type_.names[0].split()[1:]]
-        if not makers_of:
-            return value[0].tolist()
-        return [
-            tuple(make(item).item() for make, item in zip(makers_of, row, strict=True)) for row in value[0]
-        ]
+        return _listed(value[0], type_.names[0])
+    if type_.name == LISTS:
+        return _lists(type_.names, *value)
     if type_.name == ITEMS:
         return fields
     if maker is None:
@@ -266,9 +264,32 @@ def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
     return maker(fields)
 
 
+def _listed(rows: np.ndarray, kind: str) -> list[Any]:
+    """Return the items of a list, which are numbers, or tuples of numbers of the dtypes that are named."""
+    makers = [np.dtype(dtype).type for dtype in kind.split()[1:]]
+    if not makers:
+        return list(rows.tolist())
+    return [tuple(make(part).item() for make, part in zip(makers, row, strict=True)) for row in rows]
+
+
+def _lists(
+    names: Sequence[str], rows: np.ndarray, counts: np.ndarray, keys: Any = None
+) -> list[Any] | dict[Any, Any]:
+    """Return a list of lists, or a dictionary of lists, of all items and how many each has."""
+    items = iter(_listed(rows, names[0]))
+    lists = [[next(items) for _ in range(count)] for count in counts.tolist()]
+    if keys is not None:
+        return dict(zip(_keys(keys), lists, strict=True))
+    return dict(zip(names[2:], lists, strict=True)) if len(names) > 2 else lists
+
+
+def _keys(keys: np.ndarray) -> list[Any]:
+    return keys.tolist() if keys.ndim == 1 else list(map(tuple, keys.tolist()))
+
+
 def _dictionary(keys: np.ndarray, values: Any = None) -> dict[Any, Any] | set[Any]:
     """Return the dictionary of keys and values, or the set of the keys; rows of keys are tuples."""
-    listed = keys.tolist() if keys.ndim == 1 else list(map(tuple, keys.tolist()))
+    listed = _keys(keys)
     return set(listed) if values is None else dict(zip(listed, _rows(values), strict=True))
 
 

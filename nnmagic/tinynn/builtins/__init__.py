@@ -31,6 +31,7 @@ from nnmagic.tinynn.builtins.numpy.creation import CREATION
 from nnmagic.tinynn.builtins.numpy.deletion import DELETION
 from nnmagic.tinynn.builtins.numpy.derived import DERIVED
 from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
+from nnmagic.tinynn.builtins.numpy.dtype_functions import DTYPE_FUNCTIONS
 from nnmagic.tinynn.builtins.numpy.dtype_limits import DTYPE_LIMITS
 from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
 from nnmagic.tinynn.builtins.numpy.fourier import FOURIER
@@ -171,7 +172,7 @@ for _name in IN_PLACE:
     METHODS.pop(_name, None)
 
 _NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.is_refused}
-_NUMPY |= SIZES | DTYPE_LIMITS
+_NUMPY |= SIZES | DTYPE_LIMITS | DTYPE_FUNCTIONS
 _NUMPY |= {name: of_arrays(_NUMPY[name]) for name in ("max", "amax", "min", "amin", "sum", "prod")}
 _LINALG = {
     name: BUILTINS[name]

@@ -153,10 +153,13 @@ def _sorted(call: Arguments) -> v.Value:
     zipped = isinstance(operand.value, v.Zipped) and operand.value.word == "zip"
     parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
     names = [f"x{number}" for number in range(len(parts))]
+    if isinstance(operand.value, v.RangeOf) and "keys" in call:
+        text = f"def sorted(keys, items):\n    return sorted(list(items), keys=keys, reverse={reverse})\n"
+        return v.LoopCall("text", (call.given["keys"], operand), text=text)
     keys = "keys" if "keys" in call else f"[item for item in zip({', '.join(names)})]" if zipped else "x0"
-    taken = [  # of lists, which may be of tuples; else no copies
+    taken = [  # of lists, which may be of tuples or lists; else no copies
         f"{name}[order]"
-        if isinstance(part.value, v.ListOfRows) and part.value.columns
+        if isinstance(part.value, v.ListOfRows) and (part.value.columns or part.value.is_table)
         else f"relay.take(asarray({name}), order, axis=0)"
         for name, part in zip(names, parts, strict=True)
     ]
@@ -197,16 +200,22 @@ _PLACES = {
 
 
 def _tuples_in(call: Arguments) -> v.Operand | None:
-    """Return a list of tuples of which a call takes the least or the greatest; None where it takes others."""
+    """Return tuples or lists of which a call takes the least or the greatest; None where it takes others."""
     items = call.given["a"]
+    other = call.given["axis"].value if "axis" in call.given else None
+    is_list = isinstance(items.value, v.ListOfRows) or (
+        isinstance(items.value, v.TupleOf) and items.value.written
+    )
+    if is_list and isinstance(other, v.TupleOf | v.ListOfRows):
+        more = call.given["more"].value if "more" in call.given else None
+        rest = more.items if isinstance(more, v.TupleOf) else ()
+        items = v.Operand(v.TupleOf((items.value, other, *rest)), items.span)
     if isinstance(items.value, v.ListOfRows):
-        return items if items.value.columns else None
-    more = [call.given[name].value for name in ("axis", "more") if name in call.given]
-    if more and isinstance(items.value, v.TupleOf) and items.value.written == "tuple":
-        rest = more[1].items if len(more) > 1 and isinstance(more[1], v.TupleOf) else ()
-        items = v.Operand(v.TupleOf((items.value, more[0], *rest)), items.span)
+        return items if items.value.columns or items.value.is_table else None
     own = items.value.items if isinstance(items.value, v.TupleOf) and items.value.record is None else ()
-    are_tuples = bool(own) and all(isinstance(each, v.TupleOf) and each.written == "tuple" for each in own)
+    are_tuples = bool(own) and all(
+        isinstance(each, v.ListOfRows) or (isinstance(each, v.TupleOf) and each.written) for each in own
+    )
     return items if are_tuples else None
 
 

@@ -28,7 +28,7 @@ _SHAPES = (
 )
 _SELECTION = (
     "where take take_along_axis nonzero flatnonzero argwhere item unstack unique unique_values unique_counts "
-    "unique_inverse unique_all isin select delete vectorize map list "
+    "unique_inverse unique_all isin select delete vectorize map list compress extract trim_zeros "
     "reversed"
 )
 _CREATION = (

@@ -14,7 +14,7 @@ from nnmagic.tinynn.values.symbolic_sizes import shape_of
 Builtins: TypeAlias = "Mapping[str, v.BuiltinFunction]"
 
 #: Python's functions of iterables, which take the list itself.
-_OF_ITERABLES = frozenset({"zip", "enumerate", "reversed", "list", "len"})
+_OF_ITERABLES = frozenset({"zip", "enumerate", "reversed", "list", "len", "lists!"})
 #: Those that take a list of tuples as it is, too.
 _OF_TUPLES = frozenset({"sorted", "sort!", "index", "count"})
 #: The functions whose results may be items of the list, or hold them. All others copy them to an array.
@@ -29,13 +29,20 @@ def call_with_rows(
     """Call a function of the language with lists of rows among its arguments. Raises RefusalError."""
     first, *more = operands
     of_tuples = isinstance(first.value, v.ListOfRows) and bool(first.value.columns)
-    if builtin.name in _OF_ITERABLES or (of_tuples and builtin.name in _OF_TUPLES):
+    of_lists = isinstance(first.value, v.ListOfRows) and first.value.is_table
+    if (
+        builtin.name in _OF_ITERABLES
+        or (of_lists and builtin.name == "sorted")
+        or (of_tuples and builtin.name in _OF_TUPLES)
+    ):
         return builtin.call(list(operands), span)
     if builtin.name in _JOINS and isinstance(first.value, v.ListOfRows):
         return _JOINS[builtin.name](_Rows(first, span, builtins), _axis_of(builtin.name, more))
     of_items = builtin.name in _OF_ITEMS and builtin is builtins[builtin.name] and not more
-    if of_tuples and builtin.name in ("max", "min") and of_items:
-        return builtin.call([first], span)
+    if builtin.name in ("max", "min") and builtin is builtins[builtin.name]:
+        are_lists = all(isinstance(each.value, v.ListOfRows | v.TupleOf) for each in operands)
+        if of_tuples or of_lists if of_items else are_lists:
+            return builtin.call(list(operands), span)
     if of_items and isinstance(first.value, v.ListOfRows) and _rank(first.value) > 1:
         message = f"{builtin.name} of a list of tensors goes over the items"
         hint = f"write np.stack(items).{builtin.name}(axis=0), or over all elements .{builtin.name}()"

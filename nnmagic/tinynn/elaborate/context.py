@@ -185,8 +185,9 @@ class Elaboration:
     has_effects: bool = False
     #: The memory that values may share.
     memory: SharedMemory = field(default_factory=SharedMemory)
-    #: The lists and dictionaries that paths left, each with the identities of those that it may be.
-    merged_lists: dict[int, tuple[v.Value, frozenset[object]]] = field(default_factory=dict)
+    #: The lists and dictionaries that paths left, each with the identities of those that it may be, which are
+    #: kept alive: no other value gets their identities.
+    merged_lists: dict[int, tuple[tuple[v.Value, ...], frozenset[object]]] = field(default_factory=dict)
     #: The memory that the results of the function of the cell may share.
     returned: Tokens = frozenset()
     work: int = 0
@@ -251,14 +252,14 @@ class Elaboration:
             isinstance(merged, v.TupleOf) and merged.written != "tuple"
         ):
             identities = tokens.union(*map(self.identities, values))
-            self.merged_lists[id(merged)] = merged, identities | {id(merged)}
+            self.merged_lists[id(merged)] = (merged, *values), identities | {id(merged)}
         for index, part in enumerate(merged.items if isinstance(merged, v.TupleOf) else ()):
             tuples = [value.items for value in values if isinstance(value, v.TupleOf)]
             self.note_merged_lists(part, [items[index] for items in tuples if index < len(items)])
 
     def identities(self, value: v.Value) -> frozenset[object]:
         """Return the identities of the lists that a value may be, with its own."""
-        _, identities = self.merged_lists.get(id(value), (value, frozenset[object]((id(value),))))
+        _, identities = self.merged_lists.setdefault(id(value), ((value,), frozenset[object]((id(value),))))
         return identities
 
     def holds(self, value: v.Value | None, held: v.Value) -> bool:

@@ -52,6 +52,30 @@ def as_list_of_rows(items: v.TupleOf, span: Span) -> v.ListOfRows | None:
     return v.ListOfRows(rows, is_table=bool(inner))
 
 
+def computed_items_as_rows(operand: v.Operand) -> v.Operand | None:
+    """Return lists of alike numbers, none of which is known, as rows, also where they are zipped.
+
+    None where an item can be taken at a static index only.
+    """
+    value = operand.value
+    if isinstance(value, v.Zipped):
+        parts = [computed_items_as_rows(part) for part in value.parts]
+        known = tuple(part for part in parts if part is not None)
+        return replace(operand, value=replace(value, parts=known)) if len(known) == len(parts) else None
+    if not isinstance(value, v.TupleOf):
+        return operand
+    numbers = list(v.parts_of(value))
+    types = {part.type for part in numbers if isinstance(part, v.Computed)}
+    if (
+        value.written == "tuple"
+        or len(types) != 1
+        or not all(isinstance(part, v.Computed) and part.type.shape == () for part in numbers)  # type: ignore[union-attr]  # of a tensor
+    ):
+        return None
+    rows = as_list_of_rows(value, operand.span)
+    return None if rows is None else replace(operand, value=rows)
+
+
 def _tuples_as_rows(items: Sequence[v.Value], span: Span) -> v.ListOfRows | None:
     """Return a list of tuples of numbers as one of rows; None for other lists."""
     columns = meet_all(map(columns_of, items))

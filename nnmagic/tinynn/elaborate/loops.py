@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from enum import Enum, auto
 from functools import partial
 
 from nnmagic.diagnostics import Span
 from nnmagic.tinynn.analysis.bound_names import (
     find_assigned_names,
     find_element_assignments,
-    find_mentioned_names,
     targets_of,
+    walk,
 )
 from nnmagic.tinynn.analysis.kernels import in_order
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
@@ -25,6 +24,7 @@ from nnmagic.tinynn.elaborate.growing_lists import room_for_rounds
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import forget_inner_lists, lists_to_index
 from nnmagic.tinynn.elaborate.list_rewriting import LoopLists, find_lists, over_changing_list
+from nnmagic.tinynn.elaborate.lists_as_rows import computed_items_as_rows
 from nnmagic.tinynn.elaborate.loop_emission import (
     LoopToEmit,
     emit_loop,
@@ -32,6 +32,7 @@ from nnmagic.tinynn.elaborate.loop_emission import (
     items_of,
     while_test,
 )
+from nnmagic.tinynn.elaborate.loop_forms import attempt_function, elaborate_by_cost, kinds_of_names
 from nnmagic.tinynn.elaborate.scheduled_loops import check_independent, nest, static_rounds
 from nnmagic.tinynn.elaborate.sequencing import (
     elaborate_for_errors,
@@ -48,10 +49,6 @@ from nnmagic.tinynn.operators.tables import keys_of_table
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-
-#: The most rounds of a loop, with those inside it, that is unrolled only because sizes of its tensors depend
-#: on the round.
-_MAX_CHANGING_SHAPES = 9
 
 
 def _with_rows(
@@ -100,7 +97,7 @@ def _elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
         while_test(ctx, stmt)
         return run_as_one_step(ctx, stmt.orelse.stmts)
     if condition is True and not ctx.compact:
-        return _elaborate_by_cost(ctx, LoopToEmit(stmt), lambda: _while_rounds(ctx, stmt))
+        return elaborate_by_cost(ctx, LoopToEmit(stmt), lambda: _while_rounds(ctx, stmt))
     return emit_loop(ctx, LoopToEmit(stmt))
 
 
@@ -185,7 +182,7 @@ def _elaborate_independent(
     ctx.parallel = span
     try:
         for emit in (emit_loop, emit_loop_after_first_round) if isinstance(rounds, int) and rounds else ():
-            end = _attempt_function(ctx, loop, emit)
+            end = attempt_function(ctx, loop, emit)
             if not isinstance(end, GivenUp):
                 return end
         return emit_loop(ctx, loop)
@@ -238,7 +235,9 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
     rounds = count(iterable)
     loop = LoopToEmit(stmt, iterable, rounds)
     if isinstance(rounds, int) and (has_known_items(iterable.value) or rounds == 0):
-        return _unroll_items(ctx, loop, rounds)
+        rows = computed_items_as_rows(iterable)
+        end = GivenUp.GIVEN_UP if rows is None else _elaborate_rows(ctx, loop, rows)
+        return _unroll_items(ctx, loop, rounds) if isinstance(end, GivenUp) else end
     if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
         raise v.RefusalError(message, iterable.span, hint="stack the items into one tensor")
@@ -248,17 +247,39 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
         return _elaborate_changing(ctx, loop, lists, unrolled)
     if isinstance(rounds, v.Computed) or ctx.compact:
         return emit_loop(ctx, loop)
-    return _elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
+    return elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
+
+
+def _elaborate_rows(ctx: Elaboration, loop: LoopToEmit, rows: v.Operand) -> Terminator | GivenUp | None:
+    """Elaborate a loop over items that are alike: unrolled if that is cheap, else as one over their rows."""
+    assert isinstance(loop.rounds, int)
+    context = (id(loop.stmt), loop.rounds, kinds_of_names(ctx, loop.stmt))
+    given_up = ctx.loop_forms.given_up
+    failed = ctx.environment.failed
+
+    def accept(_end: Terminator | None) -> bool:
+        return not ctx.diagnostics.errors and ctx.environment.failed == failed
+
+    if context not in given_up:
+        unrolled = partial(_for_rounds, ctx, loop, loop.rounds)
+        end = try_unroll(ctx, loop.stmt, unrolled, MAX_UNROLLED_OPERATORS, is_long=loop.is_long)
+        if not isinstance(end, GivenUp):
+            return end
+        given_up[context] = 1
+    if given_up[context] == 1:
+        if ctx.unrolling is not None:
+            raise ctx.unrolling
+        end = attempt(ctx, lambda: _elaborate_for_over(ctx, loop.stmt, rows), GiveUpError(), accept)
+        if not isinstance(end, GivenUp):
+            return end
+        given_up[context] = 2
+    return GivenUp.GIVEN_UP
 
 
 def _elaborate_changing(
     ctx: Elaboration, loop: LoopToEmit, lists: LoopLists, rounds: Callable[[], Rounds] | None
 ) -> Terminator | None:
     """Elaborate a loop that changes lists: unrolled if that is cheap, and it is known what they hold."""
-    if rounds is not None:
-        end = _unroll_changing(ctx, loop, lists, rounds)
-        if not isinstance(end, GivenUp):
-            return end
 
     def emit(stmt: tree.For | tree.While) -> Terminator | None:
         if isinstance(stmt, tree.While) or loop.iterable is None:
@@ -275,14 +296,44 @@ def _elaborate_changing(
         assert loop.rounds is not None
         return room_for_rounds(loop.iterable, loop.rounds, times)
 
-    return change_in_loop(ctx, loop.stmt, lists, emit, room)
+    def as_function() -> Terminator | None:
+        return change_in_loop(ctx, loop.stmt, lists, emit, room)
+
+    context = (id(loop.stmt), loop.rounds, kinds_of_names(ctx, loop.stmt))
+    if rounds is None or context in ctx.loop_forms.given_up:
+        return as_function()
+    holds_loop = any(isinstance(node, tree.While) for node in walk(loop.stmt.body))
+    end = _unroll_changing(ctx, loop, lists, rounds, is_cheap=holds_loop)
+    if isinstance(end, GivenUp) and holds_loop and ctx.unrolling is not None:
+        ctx.loop_forms.given_up[context] = 1
+        raise ctx.unrolling  # the loop around it is no cheaper
+    if isinstance(end, GivenUp) and holds_loop and lists.times:
+        failed = ctx.environment.failed
+
+        def accept(_end: Terminator | None) -> bool:
+            return not ctx.diagnostics.errors and ctx.environment.failed == failed
+
+        end = attempt(ctx, as_function, GiveUpError(), accept)
+        end = _unroll_changing(ctx, loop, lists, rounds) if isinstance(end, GivenUp) else end
+    if isinstance(end, GivenUp):
+        ctx.loop_forms.given_up[context] = 1
+        return as_function()
+    return end
 
 
 def _unroll_changing(
-    ctx: Elaboration, loop: LoopToEmit, lists: LoopLists, rounds: Callable[[], Rounds]
+    ctx: Elaboration,
+    loop: LoopToEmit,
+    lists: LoopLists,
+    rounds: Callable[[], Rounds],
+    *,
+    is_cheap: bool = False,
 ) -> Terminator | GivenUp | None:
-    """Unroll a loop that changes lists; GivenUp where it is not known then what each of them holds."""
-    is_short = not loop.is_long and not ctx.compact
+    """Unroll a loop that changes lists; GivenUp where it is not known then what each of them holds.
+
+    ``is_cheap``: give up where that takes many operators, too.
+    """
+    is_short = not loop.is_long and not ctx.compact and not is_cheap
     limit = None if lists.times and is_short else MAX_UNROLLED_OPERATORS
     unroll = partial(try_unroll, ctx, loop.stmt, rounds, limit, is_long=loop.is_long)
     if lists.is_stepped:
@@ -326,120 +377,3 @@ def _unroll_items(ctx: Elaboration, loop: LoopToEmit, rounds: int) -> Terminator
 def _for_rounds(ctx: Elaboration, loop: LoopToEmit, number: int) -> Rounds:
     for index in range(number):
         yield partial(loop.begin, ctx, v.Known(index))
-
-
-class _Form(Enum):
-    """What a loop becomes whose rounds are known."""
-
-    #: Unrolled, to few operators, or to a first round with errors.
-    CHEAP = auto()
-    FUNCTION = auto()
-    #: The first round, then a function: so a round may assign names that have no value before the loop, or
-    #: give them other types.
-    PEELED = auto()
-    #: All rounds: as a function it was refused, because it needs its index at compile time.
-    UNROLLED = auto()
-    #: A function, whatever its errors are.
-    LAST = auto()
-
-
-def _elaborate_by_cost(ctx: Elaboration, loop: LoopToEmit, rounds: Callable[[], Rounds]) -> Terminator | None:
-    """Elaborate a loop in the first of its forms that suits it. Raises RefusalError.
-
-    ``rounds`` returns the rounds to unroll. The attempts for the loops around it elaborate it anew: where its
-    names have the same types again, a form that was given up is not tried again.
-    """
-    around, ctx.loop_forms.rounds_inside = ctx.loop_forms.rounds_inside, 1
-    try:
-        return _elaborate_in_best_form(ctx, loop, rounds)
-    finally:
-        inside = ctx.loop_forms.rounds_inside * (loop.rounds if isinstance(loop.rounds, int) else 1)
-        ctx.loop_forms.rounds_inside = max(around, inside)
-
-
-def _elaborate_in_best_form(
-    ctx: Elaboration, loop: LoopToEmit, rounds: Callable[[], Rounds]
-) -> Terminator | None:
-    """Try the forms of a loop in turn."""
-    forms = _forms_of(ctx, loop)
-    # Nested loops try their forms again for each form of the loop around them, which is exponential
-    # in the depth unless what was given up is remembered.
-    context = (id(loop.stmt), loop.rounds, _kinds_of_names(ctx, loop.stmt))
-    while True:
-        form = forms[ctx.loop_forms.given_up.get(context, 0)]
-        # Unrolling a loop around this one multiplies its operators: where the inner loop is not
-        # cheap, neither is the outer.
-        if form is not _Form.CHEAP and _Form.CHEAP in forms and ctx.unrolling is not None:
-            raise ctx.unrolling  # the loop around it is no cheaper
-        end = _elaborate_as(ctx, loop, form, rounds)
-        if not isinstance(end, GivenUp):
-            return end
-        ctx.loop_forms.given_up[context] = forms.index(form) + 1
-
-
-def _forms_of(ctx: Elaboration, loop: LoopToEmit) -> list[_Form]:
-    """Return the forms that a loop may get, in the order in which they are tried."""
-    functions = [_Form.FUNCTION, _Form.PEELED] if isinstance(loop.rounds, int) else [_Form.FUNCTION]
-    if loop.is_long:
-        return [_Form.CHEAP, *functions, _Form.LAST]
-    if ctx.loop_forms.unroll_all:
-        return [_Form.UNROLLED, *functions, _Form.LAST]
-    return [_Form.CHEAP, *functions, _Form.UNROLLED, _Form.LAST]
-
-
-def _kinds_of_names(ctx: Elaboration, stmt: tree.For | tree.While) -> frozenset[tuple[str, object]]:
-    """Return which names of a loop have values at compile time, and of which types the others are."""
-    kinds = set[tuple[str, object]]()
-    for name in find_mentioned_names(stmt):
-        owner = ctx.environment.owner(name)
-        if owner is not None:
-            kinds.add((name, _kind_of(owner.bindings.locals.get(name))))
-    return frozenset(kinds)
-
-
-def _kind_of(value: v.Value | None) -> object:
-    match value:
-        case v.Computed(type=type_, weak=weak, default_dtype=place):
-            return type_, weak, place is None
-        case v.TupleOf(items=items):
-            return tuple(map(_kind_of, items))
-    return type(value)
-
-
-def _elaborate_as(
-    ctx: Elaboration, loop: LoopToEmit, form: _Form, rounds: Callable[[], Rounds]
-) -> Terminator | GivenUp | None:
-    """Elaborate a loop in one of its forms; GivenUp where that does not suit it."""
-    match form:
-        case _Form.CHEAP:
-            end = try_unroll(ctx, loop.stmt, rounds, MAX_UNROLLED_OPERATORS, is_long=loop.is_long)
-            ctx.loop_forms.functions |= isinstance(end, GivenUp)
-            return end
-        case _Form.UNROLLED:
-            return try_unroll(ctx, loop.stmt, rounds)
-        case _Form.FUNCTION:
-            return _attempt_function(ctx, loop, emit_loop)
-        case _Form.PEELED:
-            return _attempt_function(ctx, loop, emit_loop_after_first_round)
-        case _Form.LAST:
-            return emit_loop(ctx, loop)
-
-
-def _attempt_function(
-    ctx: Elaboration, loop: LoopToEmit, emit: Callable[[Elaboration, LoopToEmit], Terminator | None]
-) -> Terminator | GivenUp | None:
-    """Emit a loop as a function; GivenUp where that has errors, or another form keeps names or sizes."""
-    failed = ctx.environment.failed
-    kept = {name for stmt, name in ctx.loop_forms.kept if stmt == id(loop.stmt)}
-    if emit is emit_loop and not kept <= ctx.environment.bindings.locals.keys():
-        return GivenUp.GIVEN_UP  # a function cannot keep a name that has no value before it
-
-    def accept(_end: Terminator | None) -> bool:
-        if ctx.diagnostics.errors or (ctx.environment.failed and not failed):
-            return False
-        rounds = loop.rounds * ctx.loop_forms.rounds_inside if isinstance(loop.rounds, int) else None
-        is_short = rounds is not None and rounds <= _MAX_CHANGING_SHAPES and not ctx.loop_forms.unroll_all
-        return not (is_short and loop.has_changing_shapes) and not kept & loop.lost
-
-    loop.has_changing_shapes, loop.lost = False, set()
-    return attempt(ctx, lambda: emit(ctx, loop), GiveUpError(), accept)

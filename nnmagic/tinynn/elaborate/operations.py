@@ -23,6 +23,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
 from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
+from nnmagic.tinynn.elaborate.list_comparisons import compare_lists
 from nnmagic.tinynn.elaborate.lists_as_rows import (
     as_list_of_rows,
     is_run_time,
@@ -119,6 +120,8 @@ def binary_operation(
             if (is_member := tables.membership(rhs, lhs, span)) is not None:
                 return is_member if op is tree.ExtraOp.In else negate(v.Operand(is_member, span), span)
             return membership(SIGNS[op], lhs, rhs, span)
+        if (of_lists := compare_lists(op, SIGNS[op], lhs, rhs, span)) is not None:
+            return of_lists
         if any(is_tensor(each.value) and tensor_type(each).shape for each in (lhs, rhs)):
             lhs, rhs = map(_list_as_array, (lhs, rhs))
         return binary(op, SIGNS[op], lhs, rhs, span, in_place=in_place)

@@ -53,19 +53,45 @@ def _expressions_of(value: Value) -> Iterator[ir.Expr]:
 
 
 def has_shapes_of(block: Block, variables: Collection[ir.Var]) -> bool:
-    """Return whether a tensor in the block has a size that depends on the values of the variables."""
+    """Return whether a tensor in the block has a size that depends on the values of the variables.
+
+    Sizes that change in the rounds of a loop inside the block do not count.
+    """
     dependent: set[ir.Expr] = set(variables)
+    changing: set[ir.Expr] = set(_params_of_loops(block.end))
     seen: set[ir.Expr] = set()
     for variable, root in _expressions_in(block):
         for node in post_order(root, skip=seen):
             seen.add(node)
-            if not dependent.isdisjoint(ir.children(node)):
-                dependent.add(node)
-                if not dependent.isdisjoint(_sizes_of(node)):
-                    return True
-        if variable is not None and root in dependent:
-            dependent.add(variable)
+            for kind in (dependent, changing):
+                if not kind.isdisjoint(ir.children(node)):
+                    kind.add(node)
+            sizes = _sizes_of(node) if node in dependent else ()
+            if not dependent.isdisjoint(sizes) and changing.isdisjoint(sizes):
+                return True
+        for kind in (dependent, changing):
+            if variable is not None and root in kind:
+                kind.add(variable)
     return False
+
+
+def _params_of_loops(end: Terminator | None) -> Iterator[ir.Var]:
+    """Yield the variables that the rounds of loops behind a terminator change."""
+    match end:
+        case CondBranch(then=then, other=other):
+            blocks = [then, other]
+        case Switch(arms=arms):
+            blocks = [block for _, block in arms]
+        case Loop(params=params, body=body):
+            yield from params
+            blocks = [body]
+        case JoinPoint(first=first, rest=rest):
+            yield from _params_of_loops(first)
+            blocks = [rest]
+        case _:
+            blocks = []
+    for block in blocks:
+        yield from _params_of_loops(block.end)
 
 
 def _sizes_of(node: ir.Expr) -> tuple[ir.Expr, ...]:

@@ -6,6 +6,7 @@ from synr import ast
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.failures import Failure
+from nnmagic.relay.types import LISTS
 from nnmagic.tinynn.analysis.bound_names import find_mentioned_names
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
@@ -21,7 +22,7 @@ from nnmagic.tinynn.elaborate.let_bindings import let_bind_names
 from nnmagic.tinynn.elaborate.printing import elaborate_message
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, is_failed
+from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, TupleOf, Value, is_failed
 
 
 def elaborate_break(ctx: Elaboration, stmt: tree.Break) -> Terminator:
@@ -54,9 +55,21 @@ def elaborate_return(ctx: Elaboration, stmt: ast.Return) -> Terminator:
         ctx.report(RefusalError("`return` without a value", span, hint=hint))
         return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, Operand(FAILED, span))
     value = ctx.operand(stmt.value)
+    if ctx.inlining and _holds_lists(value.value):
+        message = f"`{ctx.environment.name}` returns lists of several lengths, which only Python can read"
+        ctx.report(RefusalError(message, span, hint="use them in the function that makes them"))
+        value = Operand(FAILED, span)
     if ctx.environment.parent is None:
         ctx.returned |= ctx.memory.of_value(value.value)
     return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, value)
+
+
+def _holds_lists(value: Value) -> bool:
+    """Return whether a value is, or holds, a list of lists of several lengths."""
+    if not isinstance(value, TupleOf):
+        return False
+    is_lists = value.record is not None and value.record.name == LISTS
+    return is_lists or any(map(_holds_lists, value.items))
 
 
 def return_destinations(ctx: Elaboration, value: Operand | None, span: ast.Span) -> BlockExit:

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
+from nnmagic.tinynn.builtins.list_results import mixed_tuples
 from nnmagic.tinynn.values import values as v
 
 
@@ -30,6 +31,8 @@ def results_of_paths(values: Sequence[v.Value]) -> list[v.Value]:
                 else v.TupleOf(row, written="tuple")
                 for each, own, row in kept
             ]
+    if len({each.columns if isinstance(each, v.ListOfRows) else () for each in values}) == 1:
+        values = list(map(mixed_tuples, values))
     known = [each for each in values if _is_known(each)]
     if len(known) == len(values):
         return _chosen(values)

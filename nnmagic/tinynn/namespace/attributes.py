@@ -10,6 +10,7 @@ from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall, is_complex
 from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS, MODULE_METHODS
 from nnmagic.tinynn.builtins.generators import GENERATOR_METHODS
+from nnmagic.tinynn.builtins.list_results import inner_lists
 from nnmagic.tinynn.builtins.numpy.placement import PLACEMENT
 from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.builtins.torch_meaning import is_source_of_module
@@ -235,6 +236,7 @@ _OF_LISTS = {
     "copy": ITERATION["list"],
     "count": Builtin("count", "a value", _in_the_language(_COUNT), "Return how many items equal a value."),
     "index": Builtin("index", "a value", _in_the_language(_INDEX), "Return the first place of a value."),
+    "lists!": Builtin("lists!", "a counts keys?", inner_lists, "Return lists of several lengths."),
     "sort!": Builtin("sort!", "a", _in_order, "Return the items in ascending order."),
 }
 

@@ -49,7 +49,8 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
         )
         if len(index) > 1 or not isinstance(result, v.Computed):
             return result
-        is_order = value.value.columns and is_tensor(index[0].value) and tensor_type(index[0]).shape
+        of_rows = value.value.columns or is_table
+        is_order = of_rows and is_tensor(index[0].value) and tensor_type(index[0]).shape
         if isinstance(index[0].value, v.SliceOf) or is_order:
             return v.ListOfRows(result, is_table, columns=value.value.columns)
         if value.value.columns:

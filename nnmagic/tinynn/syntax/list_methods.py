@@ -6,6 +6,7 @@ import ast as py
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from nnmagic.tinynn.syntax.comprehension_loops import COMPREHENSION, as_loop
 from nnmagic.tinynn.syntax.heaps import gives_item, heap_function, heap_statements
 
 #: The methods that change a list as a whole, and what it is then.
@@ -16,6 +17,12 @@ _CHANGED = {
     "extend": (1, "{owner} + list({0})"),
     "insert": (2, "{owner}[:{0}] + [{1}] + {owner}[{0}:]"),
     "appendleft": (1, "[{0}] + {owner}"),
+    "extendleft": (1, "list({0})[::-1] + {owner}"),
+    "rotate": (
+        1,
+        "{owner}[len({owner}) - ({0}) % max(len({owner}), 1):] + "
+        "{owner}[:len({owner}) - ({0}) % max(len({owner}), 1)]",
+    ),
 }
 
 #: The functions of `bisect` that insert into a list, and on which side of equal items.
@@ -31,12 +38,39 @@ def expand_statements(statements: Sequence[py.stmt], new_name: Callable[[str], s
 
 
 def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
+    for write in (_written_test, _written_call, _written_parts):
+        if (made := write(stmt, new_name)) is not None:
+            yield from made
+            return
+    yield stmt
+
+
+def _written_test(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt] | None:
+    """Return what an ``if`` or a ``while`` does whose test takes items of lists; None for others."""
+    match stmt:
+        case py.If(test=test) | py.While(test=test, orelse=[]) if _takes_on_the_way(stmt):
+            pass
+        case _:
+            return None
+    holds = new_name("holds")
+    found = [_at(test, part) for part in _truth(test, holds)]
+    if isinstance(stmt, py.While):
+        leave = _at(test, py.If(_not(holds), [py.Break()], []))
+        always = py.copy_location(py.Constant(value=True), test)
+        return iter([py.copy_location(py.While(always, [*found, leave, *stmt.body], []), stmt)])
+    name = py.copy_location(py.Name(holds, py.Load()), test)
+    last = py.copy_location(py.If(name, stmt.body, stmt.orelse), stmt)
+    return iter([*(part for each in found for part in _expand(each, new_name)), last])
+
+
+def _written_call(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt] | None:
+    """Return what a statement does that is a call which changes a list, and what returns texts; else None."""
     match stmt:
         case py.Expr(value=py.Call(func=py.Attribute(attr=method, value=py.Name() as owner), args=args)) if (
             method in _CHANGED and len(args) == _CHANGED[method][0]
         ):
             text = _CHANGED[method][1].format(*map(py.unparse, args), owner=owner.id)
-            yield _change(stmt, owner.id, text)
+            return iter([_change(stmt, owner.id, text)])
         case py.Expr(
             value=py.Call(
                 func=py.Name(id=word) | py.Attribute(attr=word), args=[py.Name() as owner, item], keywords=[]
@@ -45,69 +79,111 @@ def _expand(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
             place = new_name(f"place_in_{owner.id}")
             array = f"numpy.asarray({owner.id})"
             expanded = f"numpy.searchsorted({array}, {py.unparse(item)}, side={_INSERTING[word]!r})"
-            yield _at(stmt, py.parse(f"{place} = {expanded}").body[0])
-            yield _change(
-                stmt, owner.id, _CHANGED["insert"][1].format(place, py.unparse(item), owner=owner.id)
-            )
+            insert = _CHANGED["insert"][1].format(place, py.unparse(item), owner=owner.id)
+            found = _at(stmt, py.parse(f"{place} = {expanded}").body[0])
+            return iter([found, _change(stmt, owner.id, insert)])
         case py.Expr(value=py.Call() as call) if heap_function(call):
-            yield from _take(call, None, new_name)
+            return _take(call, None, new_name)
         case py.Expr(
             value=py.Call(
                 func=py.Attribute(attr="sort", value=py.Name() as owner), args=[], keywords=[_, *_] as given
             )
         ) if {each.arg for each in given} <= {"key", "reverse"}:
             options = ", ".join(map(py.unparse, given))
-            yield _change(stmt, owner.id, f"sorted({owner.id}, {options})")
+            return iter([_change(stmt, owner.id, f"sorted({owner.id}, {options})")])
         case py.Expr(
             value=py.Call(func=py.Attribute(attr="update", value=py.Name() as owner), args=[others])
         ):
-            yield from _update(stmt, owner, others, new_name)
+            return _update(stmt, owner, others, new_name)
         case py.Return(value=py.IfExp(test=test, body=body, orelse=orelse)) if _is_text(body) or _is_text(
             orelse
         ):
             paths: list[py.stmt] = [py.copy_location(py.Return(each), each) for each in (body, orelse)]
-            yield py.copy_location(py.If(test, paths[:1], paths[1:]), stmt)
-        case py.Assign() | py.AugAssign() | py.Expr() | py.Return() | py.If():
-            yield from _expand_inside(stmt, new_name)
-        case _:
-            yield stmt
+            return iter([py.copy_location(py.If(test, paths[:1], paths[1:]), stmt)])
+    return None
 
 
-def _expand_inside(
-    stmt: py.Assign | py.AugAssign | py.Expr | py.Return | py.If, new_name: Callable[[str], str]
-) -> Iterator[py.stmt]:
-    """Yield a statement behind those that write out what calls in its expressions change."""
+def _written_parts(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.stmt] | None:
+    """Return what a statement does with a part that changes a list, which comes first; None without one."""
+    if not isinstance(stmt, py.Assign | py.AugAssign | py.Expr | py.Return | py.If):
+        return None
     inside = stmt.test if isinstance(stmt, py.If) else stmt
+    if (changing := _changing_comprehension(inside)) is not None:
+        name = new_name("made")
+        if (loop := as_loop(changing, name, new_name)) is not None:
+            made = py.copy_location(py.Name(name, py.Load()), changing)
+            return iter([*loop, *_expand(_replaced({id(changing): made}, stmt), new_name)])
     if (default := _setdefault_in(inside)) is not None:
         before, call = default
-        yield before
-        if not (isinstance(stmt, py.Expr) and call is stmt.value):
-            owner = call.func.value  # type: ignore[attr-defined]  # a method
-            item = py.copy_location(py.Subscript(owner, call.args[0], py.Load()), call)
-            replaced = _Replaced({id(call): item}).visit(stmt)
-            assert isinstance(replaced, py.stmt)
-            yield from _expand(replaced, new_name)
-        return
+        if isinstance(stmt, py.Expr) and call is stmt.value:
+            return iter([before])
+        owner = call.func.value  # type: ignore[attr-defined]  # a method
+        item = py.copy_location(py.Subscript(owner, call.args[0], py.Load()), call)
+        return iter([before, *_expand(_replaced({id(call): item}, stmt), new_name)])
     if updates := list(_updates_in(inside)):
-        yield from _with_updates(stmt, updates, new_name)
-        return
+        return _with_updates(stmt, updates, new_name)
     pops = list(_pops_in(inside))
     if isinstance(stmt, py.Assign) and pops == list(_pops_in(stmt.value)):  # before the targets
         inside = stmt.value
     if not pops or not _may_come_first(inside, pops):
-        yield stmt
-        return
+        return None
     if isinstance(stmt, py.Expr) and pops[0] is stmt.value:
-        yield from _take(pops[0], None, new_name)
-        return
+        return _take(pops[0], None, new_name)
     taken: dict[int, py.expr] = {}
+    before_all: list[py.stmt] = []
     for pop in pops:
         name = new_name(f"item_of_{_owner(pop)}")
         taken[id(pop)] = py.copy_location(py.Name(name, py.Load()), pop)
-        yield from _take(pop, name, new_name)
-    replaced = _Replaced(taken).visit(stmt)
+        before_all += _take(pop, name, new_name)
+    return iter([*before_all, _replaced(taken, stmt)])
+
+
+def _replaced(parts: Mapping[int, py.expr], stmt: py.stmt) -> py.stmt:
+    """Return a statement with expressions in the place of others, which are known by their identities."""
+    replaced = _Replaced(parts).visit(stmt)
     assert isinstance(replaced, py.stmt)
-    yield replaced
+    return replaced
+
+
+def _takes_on_the_way(stmt: py.If | py.While) -> bool:
+    """Return whether a test takes items of a list in each round, or behind ``and`` or ``or``."""
+    parts = (
+        [stmt.test]
+        if isinstance(stmt, py.While)
+        else [n for n in py.walk(stmt.test) if isinstance(n, py.BoolOp)]
+    )
+    return any(_pops(node) for part in parts for node in py.walk(part))
+
+
+def _truth(test: py.expr, holds: str) -> Iterator[py.stmt]:
+    """Yield the statements that give a name the truth of a test; they compute no more of it than Python."""
+    match test:
+        case py.BoolOp(op=op, values=[first, *rest]):
+            yield from _truth(first, holds)
+            for value in rest:
+                asked = py.Name(holds, py.Load()) if isinstance(op, py.And) else _not(holds)
+                yield py.If(asked, list(_truth(value, holds)), [])
+        case py.UnaryOp(op=py.Not(), operand=operand):
+            yield from _truth(operand, holds)
+            yield py.Assign([py.Name(holds, py.Store())], _not(holds))
+        case _:
+            yield py.Assign([py.Name(holds, py.Store())], py.UnaryOp(py.Not(), py.UnaryOp(py.Not(), test)))
+
+
+def _not(name: str) -> py.expr:
+    return py.UnaryOp(py.Not(), py.Name(name, py.Load()))
+
+
+def _changing_comprehension(node: py.AST) -> COMPREHENSION | None:
+    """Return the first comprehension of a statement if it takes items of a list; None otherwise."""
+    for child in py.iter_child_nodes(node):
+        if isinstance(child, py.BoolOp | py.IfExp | py.Lambda):
+            continue
+        if isinstance(child, COMPREHENSION):
+            return child if any(map(_pops, py.walk(child))) else None
+        if (found := _changing_comprehension(child)) is not None:
+            return found
+    return None
 
 
 def _is_text(value: py.expr) -> bool:
@@ -169,9 +245,7 @@ def _with_updates(
         name = new_name("changed")
         taken[id(update)] = py.copy_location(py.Name(name, py.Load()), update)
         yield from _updated(update, name, taken)
-    replaced = _Replaced(taken).visit(stmt)
-    assert isinstance(replaced, py.stmt)
-    yield from _expand(replaced, new_name)
+    yield from _expand(_replaced(taken, stmt), new_name)
 
 
 def _updated(call: py.Call, name: str, inner: Mapping[int, py.expr]) -> Iterator[py.stmt]:

@@ -1,7 +1,9 @@
 """Write the dictionaries and sets of Python's library, and of numba's, with those of the language.
 
 ``defaultdict(int)`` and ``Counter()`` are dictionaries whose missing keys have a number, with which
-``d[k] += x`` begins; a ``deque`` is a list; a set that is written behind ``in`` is a list.
+``d[k] += x`` begins; a ``deque`` is a list, from which an item goes where it holds ``maxlen``; a set that is
+written behind ``in`` is a list. ``rows.remove(v)`` of a list takes the item at ``rows.index(v)``, and
+``d.popitem()`` that of the last key.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ _MISSING = {"int": 0, "float": 0.0, "bool": False}
 
 def with_plain_dictionaries(stmt: py.FunctionDef) -> py.FunctionDef:
     """Return a function without dictionaries of other kinds, and without sets behind ``in``."""
-    if not any(isinstance(node, py.Set) or _makes_other(node) for node in py.walk(stmt)):
+    stmt = _with_single_targets(stmt)
+    if not any(isinstance(node, py.Set) or _makes_other(node) or _takes(node) for node in py.walk(stmt)):
         return stmt
     stmt = copy.deepcopy(stmt)
     made = [
@@ -27,15 +30,134 @@ def with_plain_dictionaries(stmt: py.FunctionDef) -> py.FunctionDef:
         for target in node.targets
         if isinstance(target, py.Name)
     }
-    changed = _Plain(defaults).visit(stmt)
+    counters = {
+        target.id
+        for node in made
+        for target in node.targets
+        if isinstance(target, py.Name) and isinstance(node.value, py.Call)
+        if _name_of(node.value.func) == "Counter"
+    }
+    changed = _Plain(defaults, _lists_of(stmt), _lengths_of(stmt), counters).visit(stmt)
     assert isinstance(changed, py.FunctionDef)
     return changed
+
+
+class _SingleTargets(py.NodeTransformer):
+    """Writes ``a, b = [], 0`` as two assignments, where one of the values is a container that is made."""
+
+    def visit_Assign(self, node: py.Assign) -> py.AST | list[py.stmt]:
+        """Return an assignment for each name."""
+        match node:
+            case py.Assign(targets=[py.Tuple(elts=targets)], value=py.Tuple(elts=values)):
+                names = {target.id for target in targets if isinstance(target, py.Name)}
+                read = {part.id for value in values for part in py.walk(value) if isinstance(part, py.Name)}
+                if (
+                    len(names) == len(targets) == len(values)
+                    and not names & read
+                    and any(map(_is_container, values))
+                ):
+                    pairs = zip(targets, values, strict=True)
+                    return [py.copy_location(py.Assign([target], value), node) for target, value in pairs]
+        return node
+
+
+def _with_single_targets(stmt: py.FunctionDef) -> py.FunctionDef:
+    if not any(isinstance(node, py.Assign) and isinstance(node.value, py.Tuple) for node in py.walk(stmt)):
+        return stmt
+    changed = _SingleTargets().visit(copy.deepcopy(stmt))
+    assert isinstance(changed, py.FunctionDef)
+    return changed
+
+
+def _is_container(made: py.expr) -> bool:
+    if isinstance(made, py.Call):
+        return _name_of(made.func) in ("Counter", "defaultdict", "deque")
+    return isinstance(made, py.ListComp | py.DictComp)
 
 
 def _makes_other(node: py.AST) -> bool:
     if not isinstance(node, py.Call):
         return False
-    return _default(node) is not None or _is_empty(node) or _as_queue(node) is not None
+    return (
+        _default(node) is not None
+        or _is_empty(node)
+        or _as_queue(node) is not None
+        or _with_length(node) is not None
+    )
+
+
+def _takes(node: py.AST) -> bool:
+    """Return whether a call takes an item that is in a list, or the last entry of a dictionary."""
+    match node:
+        case py.Call(func=py.Attribute(attr="remove" | "popitem", value=py.Name())):
+            return True
+        case py.Call(func=py.Name(id="next"), args=[py.Call(func=py.Name(id="iter"))]):
+            return True
+    return False
+
+
+def _lists_of(stmt: py.FunctionDef) -> set[str]:
+    """Return the names that stand for lists wherever a function assigns them."""
+    lists: dict[str, bool] = {}
+    for node in py.walk(stmt):
+        match node:
+            case py.Assign(targets=[py.Tuple(elts=targets)], value=py.Tuple(elts=values)):
+                pairs = list(zip(targets, values, strict=False))
+            case py.Assign(targets=targets, value=value):
+                pairs = [(target, value) for target in targets]
+            case py.AnnAssign(target=target, value=py.expr() as value):
+                pairs = [(target, value)]
+            case py.For(target=target, iter=value):
+                pairs = [(target, py.Constant(None))]
+            case _:
+                continue
+        for target, value in pairs:
+            for part in py.walk(target):
+                if isinstance(part, py.Name) and isinstance(part.ctx, py.Store):
+                    lists[part.id] = lists.get(part.id, True) and part is target and _is_list(value)
+    return {name for name, is_list in lists.items() if is_list}
+
+
+def _is_list(made: py.expr) -> bool:
+    match made:
+        case py.List() | py.ListComp():
+            return True
+        case py.Call(func=function):
+            return _name_of(function) in ("list", "sorted", "deque", "tolist")
+        case py.BinOp(left=left, op=py.Add() | py.Mult(), right=right):
+            return _is_list(left) or _is_list(right)
+        case py.Subscript(slice=py.Slice(), value=py.expr() as value):
+            return _is_list(value)
+    return False
+
+
+def _lengths_of(stmt: py.FunctionDef) -> dict[str, str]:
+    """Return the names that have the greatest lengths of queues, by the queues' names."""
+    made = [node for node in py.walk(stmt) if isinstance(node, py.Assign) and _with_length(node.value)]
+    names = {node.id for node in py.walk(stmt) if isinstance(node, py.Name)}
+    lengths: dict[str, str] = {}
+    for node in made:
+        for target in node.targets:
+            if isinstance(target, py.Name):
+                name = f"_length_of_{target.id}"
+                while name in names:
+                    name += "_"
+                lengths[target.id] = name
+    return lengths
+
+
+def _with_length(made: py.AST) -> tuple[list[py.expr], py.expr] | None:
+    """Return the items and the greatest length of a ``deque`` that has one; None of anything else."""
+    match made:
+        case py.Call(func=function, args=[*items, py.expr() as length], keywords=[]) if len(items) == 1:
+            pass
+        case py.Call(
+            func=function, args=[] | [_] as items, keywords=[py.keyword(arg="maxlen", value=length)]
+        ):
+            pass
+        case _:
+            return None
+    return (items, length) if _name_of(function) == "deque" else None
 
 
 def _name_of(function: py.expr) -> str:
@@ -83,10 +205,85 @@ def _is_empty(made: py.expr) -> bool:
 
 
 class _Plain(py.NodeTransformer):
-    """Replaces other dictionaries; ``defaults``: what missing keys have, by the dictionary's name."""
+    """Replaces other dictionaries; ``defaults``: what missing keys have, by the dictionary's name.
 
-    def __init__(self, defaults: dict[str, bool | int | float | None]) -> None:
+    ``lists``: the names that stand for lists alone; ``lengths``: the names of the greatest lengths of queues;
+    ``counters``: the names of counters.
+    """
+
+    def __init__(
+        self,
+        defaults: dict[str, bool | int | float | None],
+        lists: set[str],
+        lengths: dict[str, str],
+        counters: set[str],
+    ) -> None:
         self.defaults = defaults
+        self.lists = lists
+        self.lengths = lengths
+        self.counters = counters
+
+    def visit_Assign(self, node: py.Assign) -> py.AST | list[py.stmt]:
+        """Return the statements for a queue of a greatest length, and for ``d.popitem()``."""
+        match node:
+            case py.Assign(targets=[py.Name(id=name)], value=value) if (
+                made := _with_length(value)
+            ) is not None:
+                items, length = made
+                text = f"{self.lengths[name]} = {py.unparse(length)}\n{name} = []\n"
+                if items:
+                    text += f"for {name}_item in {py.unparse(items[0])}:\n    {name}.append({name}_item)\n"
+                return self._written(text, node)
+            case py.Assign(
+                targets=[target],
+                value=py.Call(
+                    func=py.Attribute(attr="popitem", value=py.Name(id=name)),
+                    args=[],
+                    keywords=[] | [_] as given,
+                ),
+            ):
+                place = "0" if given and py.unparse(given[0].value) == "False" else "-1"
+                key = f"_key_of_{name}"
+                text = f"{key} = list({name})[{place}]\n{py.unparse(target)} = ({key}, {name}[{key}])\n"
+                text += f"del {name}[{key}]"
+                return self._written(text, node)
+        self.generic_visit(node)
+        return node
+
+    def visit_Expr(self, node: py.Expr) -> py.AST | list[py.stmt]:
+        """Return the statements for ``rows.remove(v)``, counters' ``update`` and a ``maxlen``."""
+        match node.value:
+            case py.Call(
+                func=py.Attribute(attr="remove", value=py.Name(id=name)), args=[item], keywords=[]
+            ) if name in self.lists:
+                return self._written(f"{name}.pop({name}.index({py.unparse(item)}))", node)
+            case py.Call(
+                func=py.Attribute(attr="append" | "appendleft" as word, value=py.Name(id=name)), args=[_]
+            ) if name in self.lengths:
+                taken = "popleft" if word == "append" else "pop"
+                text = f"if len({name}) > {self.lengths[name]}:\n    {name}.{taken}()"
+                return [node, *self._written(text, node, anew=False)]
+            case py.Call(
+                func=py.Attribute(attr="update" | "subtract" as word, value=py.Name(id=name)), args=[items]
+            ) if name in self.counters:
+                others, key, sign = f"_others_of_{name}", f"_key_of_{name}", "+" if word == "update" else "-"
+                more = f"({others}[{key}] if isinstance({others}, dict) else 1)"
+                text = f"{others} = {py.unparse(items)}\nfor {key} in {others}:\n"
+                text += f"    {name}[{key}] = {name}.get({key}, 0) {sign} {more}"
+                return self._written(text, node)
+        self.generic_visit(node)
+        return node
+
+    def _written(self, text: str, place: py.stmt, *, anew: bool = True) -> list[py.stmt]:
+        """Return the statements of a text, at the place of another."""
+        made: list[py.stmt] = []
+        for stmt in py.parse(text).body:
+            for part in py.walk(stmt):
+                if isinstance(part, py.stmt | py.expr):
+                    py.copy_location(part, place)
+            changed = self.visit(stmt) if anew else stmt
+            made += changed if isinstance(changed, list) else [changed]
+        return made
 
     def visit_Call(self, node: py.Call) -> py.AST:
         """Return an empty dictionary for another one that is empty."""
@@ -94,9 +291,27 @@ class _Plain(py.NodeTransformer):
         counts = _name_of(node.func) == "Counter" and bool(node.args)
         if (_default(node) is not None and not counts) or _is_empty(node):
             return py.copy_location(py.Dict([], []), node)
+        match node:
+            case py.Call(func=py.Name(id="next"), args=[py.Call(func=py.Name(id="iter"), args=[items])]):
+                first = py.parse(f"list({py.unparse(items)})[0]", mode="eval").body
+                for part in py.walk(first):
+                    py.copy_location(part, node)
+                return first
         if (queue := _as_queue(node)) is not None:
             py.copy_location(queue, node)
             return py.fix_missing_locations(queue)
+        return node
+
+    def visit_Subscript(self, node: py.Subscript) -> py.AST:
+        """Return ``c.get(k, 0)`` for what is read of a ``Counter``."""
+        self.generic_visit(node)
+        match node:
+            case py.Subscript(value=py.Name(id=name), slice=key, ctx=py.Load()) if name in self.counters:
+                text = f"{name}.get({py.unparse(key)}, 0)"
+                made = py.parse(text, mode="eval").body
+                for part in py.walk(made):
+                    py.copy_location(part, node)
+                return made
         return node
 
     def visit_AugAssign(self, node: py.AugAssign) -> py.AST:

@@ -1,7 +1,7 @@
-"""Write lists of lists that grow, ``adj = [[] for _ in range(n)]``, as chains of the items in one list.
+"""Write lists of lists that grow, and dictionaries of lists, as chains of the items in one list.
 
-A list has all items in the order in which they were appended, another the place of the item behind each in
-its inner list, or -1. Arrays hold the places of the first and the last item, and how many there are.
+``adj = [[] for _ in range(n)]`` and ``groups = defaultdict(list)`` have inner lists that change in loops,
+each to a length of its own (ragged_texts).
 """
 
 from __future__ import annotations
@@ -11,42 +11,23 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-_PARTS = ("size", "items", "next", "first", "last", "count", "place", "at", "list")
+from nnmagic.tinynn.syntax import ragged_texts as texts
+from nnmagic.tinynn.syntax.comprehension_loops import COMPREHENSION, as_loop
+from nnmagic.tinynn.syntax.names_in_python import AssignedNameError, replaced
+from nnmagic.tinynn.syntax.ragged_loops import Loops
+from nnmagic.tinynn.syntax.ragged_makers import (
+    OtherUseError,
+    Taken,
+    appended,
+    check_uses,
+    is_made,
+    mentions,
+)
 
-_BEGIN = """
-{items} = []
-{next} = []
-{size} = max({number}, 0)
-{first} = numpy.full({size}, -1)
-{last} = numpy.full({size}, -1)
-{count} = numpy.zeros({size}, dtype=int)
-"""
-_APPEND = """
-{place} = ({index}) + 0
-{items}.append({item})
-{next}.append(-1)
-if {count}[{place}] == 0:
-    {first}[{place}] = len({next}) - 1
-else:
-    {next}[{last}[{place}]] = len({next}) - 1
-{last}[{place}] = len({next}) - 1
-{count}[{place}] += 1
-"""
-_COLLECT = """
-{list} = []
-{at} = {first}[({index}) + 0]
-while {at} >= 0:
-    {list}.append({items}[{at}])
-    {at} = {next}[{at}]
-"""
-_GO_OVER = """
-{at} = {first}[({index}) + 0]
-while {at} >= 0:
-    {target} = {items}[{at}]
-    {at} = {next}[{at}]
-"""
 #: Functions to which an inner list is given as it is then; others may keep it.
-_READERS = frozenset("sum max min sorted list tuple len any all array asarray".split())  # noqa: SIM905  # short
+_READERS = frozenset(
+    "sum max min sorted list tuple len any all array asarray set extend print mean fmean median stdev".split()  # noqa: SIM905  # short
+)
 #: Those that read it later, of which a loop goes over the items.
 _LAZY = frozenset(("enumerate", "reversed", "zip"))
 #: Methods and functions that change something else in a statement.
@@ -55,32 +36,26 @@ _CHANGERS = frozenset(("pop", "popleft", "heappop", "heapreplace", "heappushpop"
 _STATEMENTS = (py.Assign, py.AugAssign, py.AnnAssign, py.Expr, py.Return, py.Assert, py.For, py.While, py.If)
 
 
-class _OtherUseError(Exception):
-    """A list of lists is used in a way that cannot be written so."""
-
-
 def with_chains(stmt: py.FunctionDef) -> py.FunctionDef:
     """Return a function with its lists of lists to which it appends; those that other uses show stay."""
-    for name in sorted({_appended(node) for node in py.walk(stmt)} - {""}):
+    for name in sorted({appended(node) for node in py.walk(stmt)} - {""}):
         stmt = _with_chains_for(stmt, name) or stmt
     return stmt
 
 
-def _appended(node: py.AST) -> str:
-    """Return the name in ``name[index].append(item)``; "" for anything else."""
-    match node:
-        case py.Expr(
-            value=py.Call(
-                func=py.Attribute(attr="append", value=py.Subscript(value=py.Name(id=name))),
-                args=[_],
-                keywords=[],
-            )
-        ):
-            return name
-    return ""
+def _with_chains_for(stmt: py.FunctionDef, name: str) -> py.FunctionDef | None:
+    """Return a function with chains for a list of lists; None where the list has other uses, too."""
+    stmt = copy.deepcopy(stmt)
+    try:
+        check_uses(stmt, name)
+        taken = Taken(node.id for node in py.walk(stmt) if isinstance(node, py.Name))
+        stmt.body = list(_Chains(stmt, name, taken).block(stmt.body))
+    except (OtherUseError, AssignedNameError):  # an error of the statement that appends
+        return None
+    return stmt
 
 
-def _changes(node: py.AST) -> bool:
+def _may_change(node: py.AST) -> bool:
     """Return whether a node is a call that may change a list."""
     match node:
         case py.Call(func=py.Name(id=word) | py.Attribute(attr=word)):
@@ -88,76 +63,13 @@ def _changes(node: py.AST) -> bool:
     return False
 
 
-def _size(made: py.expr) -> str:
-    """Return how many lists ``[[] for _ in range(n)]`` has; "" for anything else."""
-    match made:
-        case py.ListComp(
-            elt=py.List(elts=[]), generators=[py.comprehension(target=py.Name(), iter=items, ifs=[])]
-        ):
-            match items:
-                case py.Call(func=py.Name(id="range"), args=[size], keywords=[]):
-                    return py.unparse(size)
-                case py.Name(id=name):
-                    return f"len({name})"
-    return ""
-
-
-def _with_chains_for(stmt: py.FunctionDef, name: str) -> py.FunctionDef | None:
-    """Return a function with chains for a list of lists; None where the list has other uses, too."""
-    stmt = copy.deepcopy(stmt)
-    try:
-        _check_uses(stmt, name)
-        taken = {node.id for node in py.walk(stmt) if isinstance(node, py.Name)}
-        names = {part: _free(f"_{name}_{part}", taken) for part in _PARTS}
-        stmt.body = list(_Chains(name, names, taken).block(stmt.body))
-    except _OtherUseError:  # an error of the statement that appends
-        return None
-    return stmt
-
-
-def _check_uses(stmt: py.FunctionDef, name: str) -> None:
-    """Check that a name is a list of lists of a function alone. Raises _OtherUseError."""
-    stores = [node for node in py.walk(stmt) if isinstance(node, py.Name) and node.id == name]
-    written = sum(not isinstance(node.ctx, py.Load) for node in stores)
-    made = [node for node in py.walk(stmt) if _is_made(node, name)]
-    inner = (py.FunctionDef, py.Lambda, py.ListComp, py.GeneratorExp, py.SetComp, py.DictComp)
-    mentions = {id(node) for node in stores}
-    for node in py.walk(stmt):
-        if (
-            isinstance(node, inner)
-            and node is not stmt
-            and any(id(each) in mentions for each in py.walk(node))
-        ):
-            raise _OtherUseError
-    names_in_expressions = any(isinstance(node, py.NamedExpr) for node in py.walk(stmt))
-    if written != 1 or len(made) != 1 or names_in_expressions:
-        raise _OtherUseError
-
-
-def _is_made(node: py.AST, name: str) -> bool:
-    match node:
-        case py.Assign(targets=[py.Name(id=target)], value=value) if target == name:
-            return bool(_size(value))
-    return False
-
-
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
-
-
 @dataclass
-class _Chains:
-    """Replaces a list of lists in statements. ``names``: what its parts are called.
+class _Chains(Loops):
+    """Replaces a list of lists in statements.
 
     ``before``: what makes the lists that the statement at hand reads; ``changes``: whether it changes others.
     """
 
-    name: str
-    names: dict[str, str]
-    taken: set[str]
     before: list[py.stmt] = field(default_factory=list)
     changes: bool = False
     readers: frozenset[str] = _READERS
@@ -165,172 +77,287 @@ class _Chains:
     def block(self, statements: Sequence[py.stmt]) -> Iterator[py.stmt]:
         """Yield the statements of a block, written anew."""
         for stmt in statements:
-            if not self._mentioned(stmt):
+            if not mentions(stmt, self.name):
                 yield stmt
                 continue
             for made in self._statement(stmt):
                 yield py.fix_missing_locations(made)
 
-    def _mentioned(self, node: py.AST) -> bool:
-        return any(isinstance(each, py.Name) and each.id == self.name for each in py.walk(node))
-
     def _statement(self, stmt: py.stmt) -> Iterator[py.stmt]:
         if not isinstance(stmt, _STATEMENTS):
-            raise _OtherUseError
+            raise OtherUseError
         blocks = {
             id(node)
-            for field_name in ("body", "orelse")
-            for each in getattr(stmt, field_name, ())
+            for part in ("body", "orelse")
+            for each in getattr(stmt, part, ())
             for node in py.walk(each)
         }
         self.readers = _READERS | _LAZY if isinstance(stmt, py.For) else _READERS
-        self.changes = any(_changes(node) for node in py.walk(stmt) if id(node) not in blocks)
-        match stmt:
-            case py.Assign(value=made) if _is_made(stmt, self.name):
-                yield from self._text(stmt, _BEGIN, number=_size(made))
-                return
-            case py.Expr(value=py.Call(func=py.Attribute(value=py.Subscript(slice=place)), args=[item])) if (
-                _appended(stmt) == self.name
-            ):
-                index, item = self._read(place), self._read(item)
-                yield from self._taken_before()
-                yield from self._text(stmt, _APPEND, index=py.unparse(index), item=py.unparse(item))
-                return
-        if isinstance(stmt, py.For):
+        self.changes = any(_may_change(node) for node in py.walk(stmt) if id(node) not in blocks)
+        if is_made(stmt, self.name):
+            yield from self.begin(stmt)
+        elif (changed := self.change(stmt)) is not None:
+            yield from self._taken_before()
+            yield from changed
+        elif isinstance(stmt, py.For):
             yield from self._loop(stmt)
-            return
-        if isinstance(stmt, py.While):
-            stmt.test = self._condition(stmt.test)
-            if self.before:
-                raise _OtherUseError  # which each round would read anew
-        elif isinstance(stmt, py.If):
-            stmt.test = self._condition(stmt.test)
         else:
-            for field_name, value in py.iter_fields(stmt):
-                if isinstance(value, py.expr):
-                    setattr(stmt, field_name, self._read(value))
-                elif isinstance(value, list):
-                    setattr(stmt, field_name, [self._read(each) for each in value])
-        yield from self._taken_before()
-        self._replace_blocks(stmt)
-        yield stmt
+            stmt = self._take_first(stmt, blocks)
+            if isinstance(stmt, py.While | py.If):
+                stmt.test = self._condition(stmt.test)
+            elif isinstance(stmt, py.Return) and stmt.value is not None:
+                stmt.value = self._result(stmt.value)
+            else:
+                self._read_parts(stmt)
+            if isinstance(stmt, py.While) and self.before:
+                stmt = self._tested_inside(stmt)
+            yield from self._taken_before()
+            self._replace_blocks(stmt)
+            yield stmt
+
+    def _tested_inside(self, stmt: py.While) -> py.While:
+        """Return a loop whose rounds begin with its test, and with what the test reads."""
+        if stmt.orelse:
+            raise OtherUseError
+        leave = py.If(py.UnaryOp(py.Not(), stmt.test), [py.Break()], [])
+        stmt.body = [*self._taken_before(), leave, *stmt.body]
+        stmt.test = py.Constant(value=True)
+        for node in (stmt.test, leave):
+            py.fix_missing_locations(py.copy_location(node, stmt))
+        return stmt
+
+    def _take_first(self, stmt: py.stmt, blocks: set[int]) -> py.stmt:
+        """Return a statement that takes an item of an inner list as one that has taken it before."""
+        nodes = [node for node in py.walk(stmt) if id(node) not in blocks]
+        pops = [node for node in nodes if isinstance(node, py.Call) and self.popped(node) is not None]
+        if not pops:
+            return stmt
+        names = [node for node in nodes if isinstance(node, py.Name) and node.id == self.name]
+        may_not = any(isinstance(node, py.BoolOp | py.IfExp | py.Lambda | COMPREHENSION) for node in nodes)
+        if len(pops) > 1 or len(names) > 1 or may_not or isinstance(stmt, py.While):
+            raise OtherUseError
+        item = self.new("item")
+        self.before += self.take(stmt, pops[0], item)
+        return replaced({id(pops[0]): py.copy_location(py.Name(item, py.Load()), pops[0])}, stmt)
 
     def _replace_blocks(self, stmt: py.stmt) -> None:
         if isinstance(stmt, py.For | py.While | py.If):
             stmt.body, stmt.orelse = list(self.block(stmt.body)), list(self.block(stmt.orelse))
 
+    def _taken_before(self) -> Iterator[py.stmt]:
+        before, self.before = self.before, []
+        yield from before
+
+    # -- loops -----------------------------------------------------------------------------------------
+
     def _loop(self, stmt: py.For) -> Iterator[py.stmt]:
-        index = self._index(stmt.iter)
-        if index is None:
-            stmt.iter = self._read(stmt.iter)
-            if self.before and any(_appended(node) == self.name for node in py.walk(stmt)):
-                raise _OtherUseError
+        stmt = self.by_index(stmt)
+        changed = any(self._is_change(node) for each in stmt.body for node in py.walk(each))
+        found = self.found_or_none(stmt.iter)
+        if found is None and self.index(stmt.iter) is None:
+            stmt.iter = self.read(stmt.iter)
+            if self.before and changed:
+                raise OtherUseError
             yield from self._taken_before()
             self._replace_blocks(stmt)
             yield stmt
             return
-        if any(_appended(node) == self.name for node in py.walk(stmt)):
-            raise _OtherUseError  # Python goes over what the rounds append
-        index = self._read(index)
+        if changed:
+            raise OtherUseError  # Python goes over what the rounds append
+        find = found or self.find(stmt.iter)
         yield from self._taken_before()
-        at = _free(self.names["at"], self.taken)
-        target = py.unparse(stmt.target)
-        *before, loop = self._text(stmt, _GO_OVER, index=py.unparse(index), target=target, at=at)
+        yield from find
+        text = texts.GO_OVER if found is None else texts.GO_OVER_ANY
+        *before, loop = self.text(stmt, text, target=py.unparse(stmt.target), at=self.new("at"))
         assert isinstance(loop, py.While)
         self._replace_blocks(stmt)
         loop.body, loop.orelse = [*loop.body, *stmt.body], stmt.orelse
         yield from [*before, loop]
 
-    def _taken_before(self) -> Iterator[py.stmt]:
-        before, self.before = self.before, []
-        yield from before
+    def _is_change(self, node: py.AST) -> bool:
+        return (
+            isinstance(node, py.stmt)
+            and not isinstance(node, py.For | py.While | py.If)
+            and (appended(node) == self.name or self._copied_change(node))
+        )
 
-    def _text(self, place: py.AST, text: str, **parts: str) -> list[py.stmt]:
-        """Return the statements of a text, at the place of a node."""
-        statements = py.parse(text.format(**{**self.names, **parts})).body
-        for stmt in statements:
-            for node in py.walk(stmt):
-                if isinstance(node, py.stmt | py.expr | py.keyword):
-                    py.copy_location(node, place)
-        return statements
+    def _copied_change(self, node: py.stmt) -> bool:
+        before, taken = list(self.before), Taken(self.taken)
+        try:
+            return self.change(copy.deepcopy(node)) is not None
+        finally:
+            self.before, self.taken = before, taken
 
-    def _index(self, node: py.AST) -> py.expr | None:
-        """Return the index of an inner list; None for anything else."""
-        match node:
-            case py.Subscript(value=py.Name(id=name), slice=index) if name == self.name:
-                return None if isinstance(index, py.Slice | py.Tuple) else index
-        return None
+    def _in_loop(self, node: COMPREHENSION) -> py.expr:
+        """Return the name of what a comprehension makes, which a loop before the statement does."""
+        made = self.new("list")
+        loop = None if self.changes else as_loop(node, made, lambda name: self.taken.free(f"_{name}"))
+        if loop is None:
+            raise OtherUseError
+        before, readers, changes = self.before, self.readers, self.changes
+        self.before = []
+        loop = list(self.block(loop))
+        self.before, self.readers, self.changes = [*before, *loop], readers, changes
+        return py.copy_location(py.Name(made, py.Load()), node)
 
-    def _count(self, node: py.AST, index: py.expr) -> py.expr:
-        return self._expression(node, f"{self.names['count']}[({py.unparse(self._read(index))}) + 0]")
+    # -- expressions -----------------------------------------------------------------------------------
 
-    def _expression(self, place: py.AST, text: str) -> py.expr:
-        (stmt,) = self._text(place, text)
-        assert isinstance(stmt, py.Expr)
-        return stmt.value
+    def _count(self, node: py.expr) -> py.expr:
+        """Return how many items an inner list has."""
+        index = self.index(node)
+        assert index is not None
+        if self.is_dictionary and self.kind != "default" and not isinstance(node, py.Call):
+            return self.expression(node, f"{{count}}[{{slot}}[{py.unparse(self.read(index))}]]")
+        if self.is_dictionary:
+            self.before += self.find(node)
+            kept = self.new("place")
+            self.before += self.text(node, f"{kept} = {{place}}")
+            return self.expression(node, f"{{count}}[{kept}]")
+        return self.expression(node, f"{{count}}[({py.unparse(self.read(index))}) + 0]")
 
     def _condition(self, node: py.expr) -> py.expr:
         """Return a condition, where a list stands for whether it has items."""
-        if (index := self._index(node)) is not None:
-            count = self._count(node, index)
-            return self._expression(node, f"{py.unparse(count)} > 0")
+        if self.index(node) is not None:
+            return self.expression(node, f"{py.unparse(self._count(node))} > 0")
+        if isinstance(node, py.Name) and node.id == self.name:
+            return self.expression(node, "len({count}) > 0")
         match node:
             case py.UnaryOp(op=py.Not(), operand=operand):
                 node.operand = self._condition(operand)
                 return node
-            case py.BoolOp(values=values):
-                node.values = [self._condition(value) for value in values]
-                if self.before:
-                    raise _OtherUseError  # which may not be computed
-                return node
-        return self._read(node)
+            case py.BoolOp(op=op, values=values):
+                return self._logical(node, isinstance(op, py.And), values)
+        return self.read(node)
 
-    def _read(self, node: py.expr) -> py.expr:
-        """Return an expression that reads the lists."""
-        if not self._mentioned(node):
+    def _logical(self, node: py.BoolOp, is_and: bool, values: Sequence[py.expr]) -> py.expr:
+        """Return ``a and b``, or ``a or b``: the lists that a later part reads are there if it is asked."""
+        before, parts = self.before, []
+        for value in values:
+            self.before = []
+            parts.append((self._condition(value), self.before))
+        self.before = [*before, *parts[0][1]]
+        if not any(made for _, made in parts[1:]):
+            node.values = [condition for condition, _ in parts]
             return node
+        holds = self.new("item")
+        self.before += self.text(node, f"{holds} = bool({py.unparse(parts[0][0])})")
+        for condition, made in parts[1:]:
+            more = self.text(node, f"{holds} = bool({py.unparse(condition)})")
+            test = py.Name(holds, py.Load())
+            asked = test if is_and else py.UnaryOp(py.Not(), test)
+            self.before.append(
+                py.fix_missing_locations(py.copy_location(py.If(asked, [*made, *more], []), node))
+            )
+        return py.copy_location(py.Name(holds, py.Load()), node)
+
+    def _result(self, node: py.expr) -> py.expr:
+        """Return what a function returns, which may be the list of lists."""
+        match node:
+            case py.Name(id=name) if name == self.name:
+                return self._whole(node)
+            case py.Call(func=py.Name(id=word), args=[py.Name(id=name)], keywords=[]) if name == self.name:
+                if word == ("dict" if self.is_dictionary else "list"):
+                    return self._whole(node)
+            case py.Tuple(elts=items):
+                node.elts = [self._result(item) for item in items]
+                return node
+        return self.read_list(node)
+
+    def _whole(self, node: py.expr) -> py.expr:
+        """Return all lists, as Python gets them."""
+        made = self.new("list")
+        self.before += self.text(node, texts.ALL, list=made, at=self.new("at"))
+        keys = ", {slot}" if self.is_dictionary else ""
+        call = self.expression(node, f"{made}.lists(numpy.array({{count}}){keys})")
+        assert isinstance(call, py.Call)
+        assert isinstance(call.func, py.Attribute)
+        call.func.attr = "lists!"
+        return call
+
+    def read(self, node: py.expr) -> py.expr:
+        """Return an expression that reads the lists. Raises OtherUseError."""
+        if not mentions(node, self.name):
+            return node
+        if isinstance(node, COMPREHENSION):
+            return self._in_loop(node)
         match node:
             case py.Call(func=py.Name(id="len"), args=[py.Name(id=name)]) if name == self.name:
-                return self._expression(node, f"len({self.names['count']})")
-            case py.Call(func=py.Name(id="len"), args=[only]) if (index := self._index(only)) is not None:
-                return self._count(node, index)
-            case py.Call(func=py.Name(id=word) | py.Attribute(attr=word), args=args) if word in self.readers:
-                node.args = [self._list(arg) for arg in args]
-            case py.Subscript(value=value, slice=index, ctx=py.Load()) if self._index(value) is not None:
-                node.value, node.slice = self._list(value), self._read(index)
+                return self.expression(node, "len({count})")
+            case py.Call(func=py.Name(id="len"), args=[only]) if self.index(only) is not None:
+                return self._count(only)
+            case (
+                py.Call(func=py.Name(id="list" | "sorted" | "max" | "min"), args=[py.Name(id=name)])
+                | py.Call(func=py.Attribute(attr="keys", value=py.Name(id=name)))
+            ) if name == self.name and self.is_dictionary:
+                return self._of_keys(node)
+            case py.Call(func=py.Name(id=word) | py.Attribute(attr=word), args=args) if (
+                word in self.readers or _is_numpy(node.func)
+            ):
+                node.args = [self.read_list(arg) for arg in args]
+            case py.Subscript(value=value, slice=index, ctx=py.Load()) if self.index(value) is not None:
+                node.value, node.slice = self.read_list(value), self.read(index)
                 return node
-            case py.Compare(ops=[py.In() | py.NotIn()], comparators=[among]):
-                node.comparators = [self._list(among)]
+            case py.Compare(ops=[py.In() | py.NotIn()], comparators=[py.Name(id=name)]) if name == self.name:
+                if not self.is_dictionary:
+                    raise OtherUseError
+                node.comparators, node.left = [py.Name(self.names["slot"], py.Load())], self.read(node.left)
+                return node
+            case py.Compare(left=left, comparators=comparators):
+                node.left, node.comparators = (
+                    self.read_list(left),
+                    [self.read_list(each) for each in comparators],
+                )
+                return node
+            case py.BinOp(left=left, op=py.Add(), right=right):
+                node.left, node.right = self.read_list(left), self.read_list(right)
+                return node
             case py.BoolOp() | py.IfExp():
                 before = list(self.before)
                 self._read_parts(node)
                 if self.before != before:
-                    raise _OtherUseError  # which may not be computed
+                    raise OtherUseError  # which may not be computed
                 return node
         self._read_parts(node)
         return node
 
-    def _read_parts(self, node: py.expr) -> None:
-        if isinstance(node, py.Name) or self._index(node) is not None:
-            raise _OtherUseError
-        for field_name, value in py.iter_fields(node):
-            if isinstance(value, py.expr):
-                setattr(node, field_name, self._read(value))
-            elif isinstance(value, list) and all(isinstance(item, py.expr) for item in value):
-                setattr(node, field_name, [self._read(item) for item in value])
-            elif isinstance(value, py.AST | list) and any(
-                self._mentioned(item) for item in (value if isinstance(value, list) else [value])
-            ):
-                raise _OtherUseError
+    def _of_keys(self, node: py.expr) -> py.expr:
+        slot = py.Name(self.names["slot"], py.Load())
+        if isinstance(node, py.Call) and isinstance(node.func, py.Attribute):
+            node.func.value = slot
+        elif isinstance(node, py.Call):
+            node.args = [slot]
+        return node
 
-    def _list(self, node: py.expr) -> py.expr:
+    def _read_parts(self, node: py.expr | py.stmt) -> None:
+        if isinstance(node, py.expr) and (isinstance(node, py.Name) or self.index(node) is not None):
+            raise OtherUseError
+        for part, value in py.iter_fields(node):
+            if isinstance(value, py.expr):
+                setattr(node, part, self.read(value))
+            elif isinstance(value, list) and all(isinstance(each, py.expr) for each in value):
+                setattr(node, part, [self.read(each) for each in value])
+            elif isinstance(node, py.stmt) and part in ("body", "orelse"):
+                continue
+            elif isinstance(value, py.AST | list) and any(
+                mentions(each, self.name) for each in (value if isinstance(value, list) else [value])
+            ):
+                raise OtherUseError
+
+    def read_list(self, node: py.expr) -> py.expr:
         """Return the name of a new list with the items of an inner one; other expressions as read."""
-        index = self._index(node)
-        if index is None:
-            return self._read(node)
+        if self.index(node) is None:
+            return self.read(node)
         if self.changes:
-            raise _OtherUseError  # perhaps before Python reads the list
-        list_name = _free(self.names["list"], self.taken)
-        index = self._read(index)
-        self.before += self._text(node, _COLLECT, index=py.unparse(index), list=list_name)
-        return py.copy_location(py.Name(list_name, py.Load()), node)
+            raise OtherUseError  # perhaps before Python reads the list
+        made = self.new("list")
+        find = self.find(node)
+        self.before += [*find, *self.text(node, texts.COLLECT, list=made, at=self.new("at"))]
+        return py.copy_location(py.Name(made, py.Load()), node)
+
+
+def _is_numpy(function: py.expr) -> bool:
+    """Return whether a function is one of NumPy's own."""
+    match function:
+        case py.Attribute(value=py.Name(id="np" | "numpy")):
+            return True
+    return False

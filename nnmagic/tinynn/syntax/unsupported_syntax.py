@@ -30,8 +30,8 @@ _CAPTURE = "compute it in another cell; a cell's functions can use the notebook'
 
 #: How a list of lists is used that grows.
 RAGGED = (
-    "make it here, as in rows = [[] for _ in range(n)], and read it where it is, as in for x in rows[i]: "
-    "a name holds a copy of a row, as in row = list(rows[i])"
+    "make it here, as in rows = [[] for _ in range(n)] or groups = defaultdict(list), and read it where it "
+    "is, as in for x in rows[i]: a name holds a copy of a row, as in row = list(rows[i])"
 )
 
 _TRY = (

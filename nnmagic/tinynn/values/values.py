@@ -524,6 +524,15 @@ class Operand:
     keyword: str | None = field(default=None)
 
 
+_WHICH = "return a number that says which"
+#: What a function returns that only Python can read, and what to write.
+_FOR_PYTHON = {
+    ty.CHOICE: ("one of several strings", _WHICH),
+    ty.OPTIONAL: ("None on some paths", _WHICH),
+    ty.LISTS: ("lists of several lengths", "use them where they are made"),
+}
+
+
 def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
     """Wrap a Relay expression as a value; one of a tuple type is taken apart, so that it can be unpacked."""
     match type_:
@@ -534,12 +543,10 @@ def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
             rows = Computed(ir.TupleGetItem(expr, 0, span=expr.span), of_rows, weak)
             columns = tuple(Column(dtype, weak=True) for dtype in kind.split()[1:])
             return ListOfRows(rows, is_table=kind == "lists", columns=columns)
-        case ty.RecordType(name=ty.CHOICE | ty.OPTIONAL as kind):
-            what = "None on some paths" if kind == ty.OPTIONAL else "one of several strings"
+        case ty.RecordType(name=ty.CHOICE | ty.OPTIONAL | ty.LISTS as kind):
+            what, hint = _FOR_PYTHON[kind]
             message = f"this function returns {what}, which only Python can read"
-            raise RefusalError(
-                message, expr.span or Span("", 1, 1, 1, 1), hint="return a number that says which"
-            )
+            raise RefusalError(message, expr.span or Span("", 1, 1, 1, 1), hint=hint)
         case ty.TupleType(fields=fields):
             return _taken_apart(expr, type_, fields)
     return Computed(expr, type_)

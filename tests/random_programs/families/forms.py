@@ -397,7 +397,6 @@ SYNTAX: Mapping[str, tuple[str, ...]] = {
 
 #: Functions without a form, with the reason.
 WITHOUT_FORM: Mapping[str, str] = {
-    **dict.fromkeys(("compress", "extract", "trim_zeros"), "always rejected"),
     **dict.fromkeys(("tolist",), "it gives a list: tests/tinynn/builtins/test_python_names.py"),
     **dict.fromkeys(("bool",), "Python's conversions of one number: tests/tinynn/programs/snippets"),
     **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
@@ -421,9 +420,10 @@ WITHOUT_FORM: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         _names(
-            """apply_over_axes array_equiv asfortranarray bitwise_count diag_indices_from diagflat float_power
-            frexp histogram_bin_edges i0 kaiser ldexp mask_indices matvec polydiv resize row_stack setxor1d
-            sort_complex spacing tril_indices_from triu_indices_from vecmat"""
+            """apply_over_axes array_equiv asfortranarray bitwise_count compress diag_indices_from diagflat
+            extract float_power frexp fromfunction histogram_bin_edges i0 kaiser ldexp mask_indices matvec
+            polydiv resize row_stack setxor1d sort_complex spacing tril_indices_from trim_zeros
+            triu_indices_from vecmat"""
         ),
         "tests/tinynn/builtins/numpy/test_derived.py compares them",
     ),

@@ -93,3 +93,11 @@ def test_an_int_that_no_float_holds_is_an_error() -> None:
     function = nnmagic.compile(f"{LIST}    q.append((1.0, 2**53 + n))\n    return q[-1]\n", engine="numpy")
     with pytest.raises(ValueError, match="at most 53 bits"):
         function(N)
+
+
+def test_a_list_of_ints_and_floats_comes_back_as_one_of_tuples() -> None:
+    text = "def f(x):\n    out = []\n    for i in range(len(x)):\n        if x[i] > 0.3:\n"
+    text += "            out.append((i, x[i]))\n    return len(out), out\n"
+    found = nnmagic.compile(text, engine="numpy")(np.array([0.5, 0.1, 0.75]))
+    assert found == (2, [(0, 0.5), (2, 0.75)])
+    assert [type(number) for number in found[1][0]] == [int, float]

@@ -1,6 +1,6 @@
 """Loops: the form that they get, and that every form of every length means what Python means.
 
-They judge tinynn/elaborate/loop_emission, too.
+They judge tinynn/elaborate/loop_emission and tinynn/elaborate/loop_forms, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 import nnmagic
 from nnmagic.relay import expr as ir
 from nnmagic.relay.structure.traverse import post_order
-from tests.tinynn.cases import errors_of, messages_of, program_of, text_of
+from tests.tinynn.cases import assert_as_in_python, errors_of, messages_of, program_of, text_of
 from tests.tinynn.python_twin import plain, twin
 
 HEAD = "def f(x: Tensor[(40, 6), f32], v: Tensor[(6,), f32]):\n"
@@ -235,3 +235,60 @@ def test_a_row_is_taken_before_its_slice() -> None:
     assert (of_rows, len(takes)) == (["fast"], 1)
     (cut,) = [call for call in calls if getattr(call.op, "name", "") == "dyn.strided_slice"]
     assert cut.args[0] is takes[0]
+
+
+FILLED = """def f(grid):
+    h, w = grid.shape
+    seen = np.zeros_like(grid, dtype=bool)
+    best = 0
+    for i in range(h):
+        for j in range(w):
+            if grid[i, j] and not seen[i, j]:
+                todo, size = [(i, j)], 0
+                seen[i, j] = True
+                while todo:
+                    y, x = todo.pop()
+                    size += 1
+                    for dy, dx in [(-1, 0), (1, 0), (0, -1), (0, 1)]:
+                        a, b = y + dy, x + dx
+                        if 0 <= a < h and 0 <= b < w and grid[a, b] and not seen[a, b]:
+                            seen[a, b] = True
+                            todo.append((a, b))
+                best = max(best, size)
+    return best
+"""
+HULL = """def f(points):
+    lower = []
+    for p in sorted(points.tolist()):
+        while len(lower) > 1 and lower[-2][0] * p[1] > lower[-1][0] * p[0]:
+            lower.pop()
+        lower.append(p)
+    return np.array(lower)
+"""
+TOTALS = """def f(x):
+    out = []
+    for i, v in enumerate(sorted(x[:, 0].tolist())):
+        t = 0.0
+        while t < v:
+            t += 0.3
+        out.append(t + i)
+    return np.array(out)
+"""
+
+
+@pytest.mark.parametrize("text", [FILLED, HULL, TOTALS])
+def test_a_loop_that_holds_a_while_loop_is_not_written_out(text: str) -> None:
+    x = np.random.default_rng(0).random((20 if text is TOTALS else 8, 2 if text is HULL else 7))
+    x = x > 0.4 if text is FILLED else x
+    assert_as_in_python(text, x)
+    found = nnmagic.compile(text, namespace={"np": np}, engine="numpy")
+    found(x)
+    assert found.specializations[0].relay_text.count("let %while_loop") == 1
+
+
+def test_a_name_that_only_a_loop_with_a_break_assigns() -> None:
+    text = "def f(x, n=100):\n    last = 0.0\n    for k in range(n):\n        value = x.sum() / (k + 1)\n"
+    text += (
+        "        if abs(value - last) < 1e-3:\n            break\n        last = value\n    return value, k\n"
+    )
+    assert_as_in_python(text, np.arange(4.0))

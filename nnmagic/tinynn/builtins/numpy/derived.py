@@ -9,6 +9,7 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import as_float, formula, pair
 from nnmagic.tinynn.builtins.numpy.elementwise import equal_numbers, next_float
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
+from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.values import Known, LoopCall, Operand, RefusalError, TupleOf, Value
 
@@ -56,6 +57,31 @@ _TEXTS: dict[str, tuple[str, str, str]] = {
         "Return the indices of the upper triangle of a matrix.",
         "def triu_indices_from(arr, k):\n    return triu_indices(arr.shape[-2], k, arr.shape[-1])\n",
     ),
+    "compress": (
+        "condition a axis?",
+        "Return the elements, or the slices along an axis, where a condition is true.",
+        "def compress(condition, a, axis):\n    kept = nonzero(asarray(condition))[0]\n"
+        "    return take(ravel(a), kept) if axis is None else take(a, kept, axis=axis)\n",
+    ),
+    "extract": (
+        "condition arr",
+        "Return the elements where a condition is true.",
+        "def extract(condition, arr):\n    return take(ravel(arr), nonzero(ravel(asarray(condition)))[0])\n",
+    ),
+    "trim_zeros": (
+        "filt trim?=fb",
+        "Return a vector without the zeros at its ends, or at the front (f) or the back (b) alone.",
+        "def trim_zeros(filt, trim):\n    filt = asarray(filt)\n    kept = nonzero(filt)[0]\n"
+        "    if len(kept) == 0:\n        return filt[:0]\n"
+        "    first = kept[0] if 'f' in trim.lower() else 0\n"
+        "    return filt[first:(kept[-1] + 1 if 'b' in trim.lower() else len(filt))]\n",
+    ),
+    "fromfunction": (
+        "function shape dtype?=f64",
+        "Return what a function gives for the indices of a shape.",
+        "def fromfunction(function, shape, dtype):\n"
+        "    return function(*[each.astype(dtype) for each in indices(shape)])\n",
+    ),
     "histogram_bin_edges": (
         "a bins?=10 range? weights?",
         "Return the edges of the bins of a histogram.",
@@ -63,7 +89,7 @@ _TEXTS: dict[str, tuple[str, str, str]] = {
     ),
 }
 
-_DEFAULTS = {"k": 0, "bins": 10, "assume_unique": 0}
+_DEFAULTS = {"k": 0, "bins": 10, "assume_unique": 0, "trim": "fb", "dtype": dtype_named("float64")}
 
 
 def _text(name: str) -> Builtin:

@@ -37,8 +37,6 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 )
 from nnmagic.tinynn.calls.argument_binding import (
     Arguments,
-    Builtin,
-    cell_function,
     free_function,
     numpy_function,
 )
@@ -370,17 +368,6 @@ def _argsort(call: Arguments) -> Value:
     return data.op("argsort", axis=axis, is_ascend=_is_ascending(call), dtype=dtype).value
 
 
-def _declare_refusal(name: str, reason: str, hint: str) -> Builtin:
-    """Declare a name that users try and that cannot work; calling it explains why."""
-
-    def apply_to(call: Arguments) -> Value:
-        raise RefusalError(f"{name}: {reason}", call.span, hint=hint)
-
-    return cell_function(name, "*args", apply_to, "Refused: " + reason + ".")
-
-
-_NO_SIZE = "how many results there are depends on the elements"
-
 INDEXING = (
     numpy_function(
         "take",
@@ -460,13 +447,5 @@ INDEXING = (
         _argpartition,
         "Return indices of the elements, of which those at `kth` are where sorting would put them, i64.",
         _NAMES,
-    ),
-    *(
-        _declare_refusal(name, _NO_SIZE, hint)
-        for name, hint in (
-            ("compress", "write x[mask]; where(mask, x, 0) keeps the shape"),
-            ("extract", "write x[mask]; where(mask, x, 0) keeps the shape"),
-            ("trim_zeros", "call it in another cell; x[x != 0] drops all zeros"),
-        )
     ),
 )

@@ -1,4 +1,4 @@
-"""NumPy's functions that the language's others express: NumPy is the judge."""
+"""NumPy's functions that others express, beside NumPy (tinynn/builtins/numpy/dtype_functions)."""
 
 from __future__ import annotations
 
@@ -45,6 +45,21 @@ CALLS: list[tuple[str, str]] = [
     ("np.kaiser(7, 2.5)", "f8"),
     ("np.kaiser(1, 2.5)", "f8"),
     ("np.cross(x[:, :2], y[:, :2])", "f8 i4"),
+    ("np.compress(np.ravel(x) > 0, x)", "f8 i4"),
+    ("np.compress([True, False, True], x, axis=1)", "f4"),
+    ("np.extract(x > 0, x)", "f8 u1"),
+    *(
+        (f"np.trim_zeros(np.ravel(x * (x > {least})){more})", "f8")
+        for least in (0, 99)
+        for more in ("", ", 'f'", ", 'b'")
+    ),
+    ("np.fromfunction(lambda i, j: i * 2 + j, (2, 3))", "f8"),
+    ("np.fromfunction(lambda i, j: i == j, (3, 3), dtype=int)", "f8"),
+    ("np.zeros(3, np.result_type(x, np.int32))", "f4 f8 i4"),
+    ("np.zeros(3, np.result_type(x, 1.5, np.float32))", "f4 i4"),
+    ("np.zeros(3, np.promote_types('f4', x.dtype))", "i8 f4"),
+    ("np.zeros(np.broadcast_shapes(x.shape, (4, 1, 1), (3,)))", "f8"),
+    ("x * np.can_cast(x.dtype, np.float32) + np.can_cast(np.int64, 'i4', 'same_kind')", "f8 f4"),
     ("np.cross(x[:, :2], y[0, :2])", "f8"),
 ]
 CASES = [(call, dtype) for call, dtypes in CALLS for dtype in dtypes.split()]

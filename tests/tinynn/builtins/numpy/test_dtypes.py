@@ -75,11 +75,12 @@ _EXPRESSIONS = """
     nanquantile(v, 0.5); nanquantile(v, [0.5]); nanpercentile(v, 50); delete(v, 1); delete(v, [0, 1]);
     gcd(v, 2); delete(x, 0, axis=1); matvec(x, v); vecmat(v, x); ldexp(v, 2); row_stack([v, w]);
     resize(v, (2, 2)); kaiser(3, 2.0); tril_indices_from(x); triu_indices_from(x);
-    mask_indices(3, triu); apply_over_axes(sum, x, 0)
+    mask_indices(3, triu); apply_over_axes(sum, x, 0); compress([True, False], v); extract([True, False], v);
+    trim_zeros(v)
 """
 #: Functions of cells that always refuse, one whose name NumPy does not have, and what is indexed.
-_OTHERS = {"bincount", "compress", "extract", "trim_zeros", "variance", "mgrid", "ogrid"} | {
-    *("apply_along_axis", "vectorize"),  # take functions
+_OTHERS = {"bincount", "variance", "mgrid", "ogrid"} | {
+    *("apply_along_axis", "vectorize", "fromfunction"),  # take functions
     "poly",  # of few zeros
     "spacing",  # of f32 and f64
     "roots",  # of as many as there are coefficients that are not 0
@@ -91,6 +92,7 @@ _OTHERS = {"bincount", "compress", "extract", "trim_zeros", "variance", "mgrid",
     *("c_", "r_", "indices", "ix_", "triu_indices", "tril_indices", "diag_indices", "polyval", "polyfit"),
     *("bartlett", "blackman", "hamming", "hanning"),
     *("size", "shape", "ndim", "finfo", "iinfo"),  # numbers of the compiler
+    *("result_type", "promote_types", "can_cast", "broadcast_shapes"),  # and its dtypes and shapes
 }
 
 

@@ -1,0 +1,62 @@
+"""Find and replace names and expressions in Python's tree."""
+
+from __future__ import annotations
+
+import ast as py
+from collections.abc import Callable
+
+
+class AssignedNameError(Exception):
+    """A name is assigned in whose place an expression was to stand."""
+
+
+class _Substituted(py.NodeTransformer):
+    """Puts expressions in the place of names."""
+
+    def __init__(self, names: dict[str, Callable[[], py.expr]]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: py.Name) -> py.AST:
+        """Return what stands in the place of a name."""
+        if node.id not in self.names:
+            return node
+        made = self.names[node.id]()
+        if not isinstance(node.ctx, py.Load) and not isinstance(made, py.Name):
+            raise AssignedNameError
+        if isinstance(made, py.Name):
+            made.ctx = node.ctx
+        for part in py.walk(made):
+            py.copy_location(part, node)
+        return made
+
+
+def substituted(node: py.AST, names: dict[str, Callable[[], py.expr]]) -> py.AST:
+    """Return a node with expressions in the place of names. Raises AssignedNameError."""
+    changed = _Substituted(names).visit(node)
+    assert isinstance(changed, py.AST)
+    return changed
+
+
+class _Replaced(py.NodeTransformer):
+    def __init__(self, nodes: dict[int, py.expr]) -> None:
+        self.nodes = nodes
+
+    def visit(self, node: py.AST) -> py.AST:
+        """Return what stands in the place of a node."""
+        return self.nodes[id(node)] if id(node) in self.nodes else self.generic_visit(node)
+
+
+def replaced(nodes: dict[int, py.expr], stmt: py.stmt) -> py.stmt:
+    """Return a statement with expressions in the place of others, which are known by their identities."""
+    changed = _Replaced(nodes).visit(stmt)
+    assert isinstance(changed, py.stmt)
+    return changed
+
+
+def bound_by(node: py.AST) -> set[str]:
+    """Return the names that a loop's head or a comprehension binds."""
+    if isinstance(node, py.For):
+        targets: list[py.expr] = [node.target]
+    else:
+        targets = [each.target for each in getattr(node, "generators", ())]
+    return {part.id for target in targets for part in py.walk(target) if isinstance(part, py.Name)}
