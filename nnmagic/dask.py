@@ -71,7 +71,7 @@ def reduce(
     ``combine`` is any function of two results, compiled or not, that is associative. Other arguments, and
     what is raised, are as in `map_blocks`. The result is delayed: ``.compute()`` gives it.
     """
-    return _combined(_Blocks(function, args, kwargs).delayed(), combine)
+    return _combine(_Blocks(function, args, kwargs).delayed(), combine)
 
 
 @short_errors
@@ -101,10 +101,10 @@ def value_and_grad(
         results = blocks.delayed()
         if average:
             results = [
-                dask.delayed(_scaled)(each, weight)
+                dask.delayed(_scale)(each, weight)
                 for each, weight in zip(results, blocks.weights(), strict=True)
             ]
-        return dask.compute(_combined(results, _sum))[0]
+        return dask.compute(_combine(results, _sum))[0]
 
     return step
 
@@ -224,7 +224,7 @@ def _identity(result: Any) -> Any:
     return result
 
 
-def _combined(results: Sequence[Delayed], combine: Callable[[Any, Any], Any]) -> Delayed:
+def _combine(results: Sequence[Delayed], combine: Callable[[Any, Any], Any]) -> Delayed:
     """Return the combination of results, as a tree of tasks."""
     fold_all = dask.delayed(fold)
     while len(results) > 1:
@@ -233,7 +233,7 @@ def _combined(results: Sequence[Delayed], combine: Callable[[Any, Any], Any]) ->
     return results[0]
 
 
-def _scaled(result: Any, weight: float) -> Any:
+def _scale(result: Any, weight: float) -> Any:
     return _map_leaves(lambda part: part * part.dtype.type(weight), result)
 
 

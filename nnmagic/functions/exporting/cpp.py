@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from nnmagic._version import __version__
-from nnmagic.engine.relax.codegen.c.entry_code import CArgument
-from nnmagic.engine.relax.codegen.c.functions import CFunction
 from nnmagic.functions.exporting.header import C_TYPES, c_size
 from nnmagic.functions.exporting.wrapped_function import WrappedFunction
+
+if TYPE_CHECKING:
+    from nnmagic.engine.relax.codegen.c.entry_code import CArgument
+    from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 _CPP = """// {name}: made by nnmagic {version}. C++20; link it with the library of {header}.
 #pragma once
@@ -143,11 +146,15 @@ def _cpp_function(wrapped: WrappedFunction) -> Iterator[str]:
         else:
             given.append(f"std::move({argument.name})" if argument.shape else argument.name)
     if given:
-        yield f"    return {{{', '.join(given)}}};" if len(given) > 1 else f"    return {_unmoved(given[0])};"
+        yield (
+            f"    return {{{', '.join(given)}}};"
+            if len(given) > 1
+            else f"    return {_strip_move(given[0])};"
+        )
     yield "}"
 
 
-def _unmoved(expression: str) -> str:
+def _strip_move(expression: str) -> str:
     """Return what is returned alone: a name is moved by itself."""
     return expression.removeprefix("std::move(").removesuffix(")")
 

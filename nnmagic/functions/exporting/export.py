@@ -13,11 +13,10 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine import engine_error
-from nnmagic.engine.relax.codegen.c.export import CSource
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.functions.caching.compile_options import Target
 from nnmagic.functions.compiled import CompiledFunction
@@ -27,6 +26,9 @@ from nnmagic.functions.exporting.header import example_text, header_text
 from nnmagic.functions.exporting.rust import rust_text
 from nnmagic.relay.complex_numbers.lowering import mentions_complex
 from nnmagic.tracebacks import short_errors
+
+if TYPE_CHECKING:
+    from nnmagic.engine.relax.codegen.c.export import CSource
 
 _CMAKE = """cmake_minimum_required(VERSION 3.15)
 project({name}_example C)

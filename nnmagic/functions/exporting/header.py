@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from nnmagic._version import __version__
-from nnmagic.engine.relax.codegen.c.entry_code import CArgument
-from nnmagic.engine.relax.codegen.c.functions import CFunction
+
+if TYPE_CHECKING:
+    from nnmagic.engine.relax.codegen.c.entry_code import CArgument
+    from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 #: The types of C by dtype.
 C_TYPES = {

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnmagic.engine.relax.codegen.c.export import CPointer
-from nnmagic.engine.relax.codegen.c.functions import CFunction
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.exporting.export import source_of
+
+if TYPE_CHECKING:
+    from nnmagic.engine.relax.codegen.c.export import CPointer
+    from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 #: What holds the machine code of capsules, which may live as long as the process.
 _HELD: list[object] = []

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from nnmagic._version import __version__
-from nnmagic.engine.relax.codegen.c.entry_code import CArgument
-from nnmagic.engine.relax.codegen.c.functions import CFunction
 from nnmagic.functions.exporting.header import c_size
 from nnmagic.functions.exporting.wrapped_function import WrappedFunction
+
+if TYPE_CHECKING:
+    from nnmagic.engine.relax.codegen.c.entry_code import CArgument
+    from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 _RUST = {
     "bool": "bool",
@@ -143,7 +146,7 @@ def _function(wrapped: WrappedFunction) -> Iterator[str]:
     yield f"    check(code, c_{function.name}::{function.name}_message)?;"
     for argument in wrapped.results:
         if argument.role == "made":
-            yield from _made(argument)
+            yield from _copy_made(argument)
     given = ", ".join(_value(argument) for argument in wrapped.results)
     yield f"    Ok({given if len(results) == 1 else f'({given})'})"
     yield "}"
@@ -171,7 +174,7 @@ def _count(argument: CArgument) -> str:
     return f"({sizes}) as usize" if sizes else "1"
 
 
-def _made(argument: CArgument) -> Iterator[str]:
+def _copy_made(argument: CArgument) -> Iterator[str]:
     """Yield what copies a result that the function has allocated, and frees it."""
     name = argument.name
     yield f"    let {name} = unsafe {{"

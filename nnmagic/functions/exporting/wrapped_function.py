@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nnmagic.engine.relax.codegen.c.entry_code import CArgument
-from nnmagic.engine.relax.codegen.c.functions import CFunction
+if TYPE_CHECKING:
+    from nnmagic.engine.relax.codegen.c.entry_code import CArgument
+    from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 
 @dataclass(frozen=True)

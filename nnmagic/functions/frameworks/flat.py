@@ -170,7 +170,7 @@ def _leaves(type_: Type, value: Any, path: str) -> Iterator[Any]:
         yield from _leaves(field, part, f"{path}[{number}]")
 
 
-def specialized(
+def specialize(
     function: SpecializingFunction, args: Sequence[Any], kwargs: Mapping[str, Any], view: Callable[[Any], Any]
 ) -> tuple[CompiledFunction, list[Any], dict[str, Any]]:
     """Return a function without types compiled for tensors, and the arguments that it takes.
@@ -181,9 +181,9 @@ def specialized(
     tensors: dict[int, Any] = {}
     views: list[Any] = []  # kept, so that no other object has the identity of one
 
-    def viewed(value: Any) -> Any:
+    def view_all(value: Any) -> Any:
         if isinstance(value, tuple | list):
-            parts = [viewed(part) for part in value]
+            parts = [view_all(part) for part in value]
             return parts if isinstance(value, list) else tuple(parts)
         array = view(value)
         if array is not value:
@@ -191,15 +191,15 @@ def specialized(
             tensors[id(array)] = value
         return array
 
-    def restored(value: Any) -> Any:
+    def restore(value: Any) -> Any:
         if type(value) in (tuple, list):
-            return type(value)(map(restored, value))
+            return type(value)(map(restore, value))
         return tensors.get(id(value), value)
 
-    shown = [viewed(value) for value in args], {name: viewed(value) for name, value in kwargs.items()}
+    shown = [view_all(value) for value in args], {name: view_all(value) for name, value in kwargs.items()}
     compiled, positional, keywords = function.specialize_for(*shown)
     return (
         compiled,
-        [restored(value) for value in positional],
-        {name: restored(value) for name, value in keywords.items()},
+        [restore(value) for value in positional],
+        {name: restore(value) for name, value in keywords.items()},
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.functions.compiled import CompiledFunction
-from nnmagic.functions.frameworks.flat import FlatFunction, specialized, stand_in
+from nnmagic.functions.frameworks.flat import FlatFunction, specialize, stand_in
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.types import ARRAY_DTYPES, is_inexact
 from nnmagic.tracebacks import short_errors
@@ -119,7 +119,7 @@ def jax_function(function: CompiledFunction | SpecializingFunction) -> Callable[
     if isinstance(function, SpecializingFunction):
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            compiled, positional, keywords = specialized(function, args, kwargs, view)
+            compiled, positional, keywords = specialize(function, args, kwargs, view)
             return compiled.jax(*positional, **keywords)
 
     else:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.functions.compiled import CompiledFunction
-from nnmagic.functions.frameworks.flat import FlatFunction, specialized
+from nnmagic.functions.frameworks.flat import FlatFunction, specialize
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.importers.torch.tensors import array_of, tensor_of
 from nnmagic.tracebacks import short_errors
@@ -86,7 +86,7 @@ class TorchOperator:
                 raise TypeError(
                     f"{path} must be of {dtype}, not {tensor.dtype}; convert it with .to({dtype})"
                 )
-        return _packed([tensor_of(array) for array in self.flat.run([array_of(each) for each in tensors])])
+        return _pack([tensor_of(array) for array in self.flat.run([array_of(each) for each in tensors])])
 
     def _fake(self, *tensors: torch.Tensor) -> Any:
         """Return tensors without numbers, of the results' shapes."""
@@ -94,7 +94,7 @@ class TorchOperator:
 
         shapes = self.flat.shapes([each.shape for each in tensors])
         context = torch.library.get_ctx() if any(None in shape for shape in shapes) else None
-        return _packed(
+        return _pack(
             [
                 torch.empty(
                     [context.new_dynamic_size() if size is None and context else size for size in shape],
@@ -137,7 +137,7 @@ def torch_function(function: CompiledFunction | SpecializingFunction) -> Callabl
 
         @torch.compiler.disable  # type: ignore[untyped-decorator] # types are those of the tensors at hand
         def call(*args: Any, **kwargs: Any) -> Any:
-            compiled, positional, keywords = specialized(function, args, kwargs, _view)
+            compiled, positional, keywords = specialize(function, args, kwargs, _view)
             return compiled.torch(*positional, **keywords)
 
     else:
@@ -164,7 +164,7 @@ def _dtype_of(dtype: str) -> torch.dtype:
     return found
 
 
-def _packed(tensors: Sequence[torch.Tensor]) -> Any:
+def _pack(tensors: Sequence[torch.Tensor]) -> Any:
     """Return what an operator gives: a tensor, or a tuple of them."""
     return tensors[0] if len(tensors) == 1 else tuple(tensors)
 

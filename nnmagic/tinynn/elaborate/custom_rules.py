@@ -424,7 +424,7 @@ def _variables(name: str, type_: Type, span: Span) -> tuple[list[ir.Var], v.Valu
 
 
 def _tangent(value: v.Value, own: Iterator[ir.Var]) -> v.Value:
-    """Return a value with its tangents in the place of its floats; zeros in that of others."""
+    """Return a value with its tangents instead of its floats; zeros instead of others."""
     if isinstance(value, v.TupleOf):
         return replace(value, items=tuple(_tangent(item, own) for item in value.items), whole=None)
     if isinstance(value, v.Computed) and _is_float(value.type):

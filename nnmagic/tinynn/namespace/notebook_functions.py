@@ -43,7 +43,7 @@ def python_code(value: object) -> types.FunctionType | None:
 class RuledFunction:
     """A function of the notebook with a gradient rule: JAX's ``custom_vjp``, or nnmagic's.
 
-    kind: its name. rules: the functions of the rule, None in the place of one that is missing. each: whether
+    kind: its name. rules: the functions of the rule, None for one that is missing. each: whether
     there is one for each argument.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast as py
 from collections.abc import Callable
 
-from nnmagic.tinynn.syntax.names_in_python import bound_by, substituted
+from nnmagic.tinynn.syntax.names_in_python import bound_by, substitute_names
 
 COMPREHENSION = py.ListComp | py.GeneratorExp | py.SetComp | py.DictComp
 
@@ -30,7 +30,7 @@ def as_loop(node: COMPREHENSION, made: str, new_name: Callable[[str], str]) -> l
         for condition in reversed(generator.ifs):
             body = [py.If(condition, body, [])]
         body = [py.For(generator.target, generator.iter, body, [])]
-    loop = substituted(body[0], {name: _named(new_name(name)) for name in sorted(bound_by(node))})
+    loop = substitute_names(body[0], {name: _named(new_name(name)) for name in sorted(bound_by(node))})
     assert isinstance(loop, py.stmt)
     statements = [*py.parse(f"{made} = {begin}").body, loop]
     for stmt in statements:

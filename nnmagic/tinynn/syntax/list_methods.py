@@ -112,14 +112,14 @@ def _written_parts(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py
         name = new_name("made")
         if (loop := as_loop(changing, name, new_name)) is not None:
             made = py.copy_location(py.Name(name, py.Load()), changing)
-            return iter([*loop, *_expand(_replaced({id(changing): made}, stmt), new_name)])
+            return iter([*loop, *_expand(_replace_in_copy({id(changing): made}, stmt), new_name)])
     if (default := _setdefault_in(inside)) is not None:
         before, call = default
         if isinstance(stmt, py.Expr) and call is stmt.value:
             return iter([before])
         owner = call.func.value  # type: ignore[attr-defined]  # a method
         item = py.copy_location(py.Subscript(owner, call.args[0], py.Load()), call)
-        return iter([before, *_expand(_replaced({id(call): item}, stmt), new_name)])
+        return iter([before, *_expand(_replace_in_copy({id(call): item}, stmt), new_name)])
     if updates := list(_updates_in(inside)):
         return _with_updates(stmt, updates, new_name)
     pops = list(_pops_in(inside))
@@ -135,12 +135,12 @@ def _written_parts(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py
         name = new_name(f"item_of_{_owner(pop)}")
         taken[id(pop)] = py.copy_location(py.Name(name, py.Load()), pop)
         before_all += _take(pop, name, new_name)
-    return iter([*before_all, _replaced(taken, stmt)])
+    return iter([*before_all, _replace_in_copy(taken, stmt)])
 
 
-def _replaced(parts: Mapping[int, py.expr], stmt: py.stmt) -> py.stmt:
-    """Return a statement with expressions in the place of others, which are known by their identities."""
-    replaced = _Replaced(parts).visit(stmt)
+def _replace_in_copy(parts: Mapping[int, py.expr], stmt: py.stmt) -> py.stmt:
+    """Return a copy of a statement with expressions instead of others, known by their identities."""
+    replaced = _ReplacedInCopy(parts).visit(stmt)
     assert isinstance(replaced, py.stmt)
     return replaced
 
@@ -245,7 +245,7 @@ def _with_updates(
         name = new_name("changed")
         taken[id(update)] = py.copy_location(py.Name(name, py.Load()), update)
         yield from _updated(update, name, taken)
-    yield from _expand(_replaced(taken, stmt), new_name)
+    yield from _expand(_replace_in_copy(taken, stmt), new_name)
 
 
 def _updated(call: py.Call, name: str, inner: Mapping[int, py.expr]) -> Iterator[py.stmt]:
@@ -253,7 +253,7 @@ def _updated(call: py.Call, name: str, inner: Mapping[int, py.expr]) -> Iterator
     method: py.Attribute = call.func  # type: ignore[assignment]  # see _updates_in
     chosen: py.Subscript = method.value  # type: ignore[assignment]
     array, index, value = (
-        py.unparse(_Replaced(inner).visit(node))
+        py.unparse(_ReplacedInCopy(inner).visit(node))
         for node in (chosen.value.value, chosen.slice, call.args[0])  # type: ignore[attr-defined]
     )
     has_slices = any(isinstance(node, py.Slice) for node in py.walk(chosen.slice))
@@ -404,8 +404,8 @@ def _at(node: py.stmt | py.expr, made: py.stmt) -> py.stmt:
     return made
 
 
-class _Replaced(py.NodeTransformer):
-    """Puts expressions in the place of calls, by the identities of these, in a copy of a statement."""
+class _ReplacedInCopy(py.NodeTransformer):
+    """Replaces calls, by their identities, by expressions in a copy of a statement."""
 
     def __init__(self, names: Mapping[int, py.expr]) -> None:
         self.names = names

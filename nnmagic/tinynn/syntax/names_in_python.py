@@ -11,13 +11,13 @@ class AssignedNameError(Exception):
 
 
 class _Substituted(py.NodeTransformer):
-    """Puts expressions in the place of names."""
+    """Replaces names by expressions."""
 
     def __init__(self, names: dict[str, Callable[[], py.expr]]) -> None:
         self.names = names
 
     def visit_Name(self, node: py.Name) -> py.AST:
-        """Return what stands in the place of a name."""
+        """Return what replaces a name."""
         if node.id not in self.names:
             return node
         made = self.names[node.id]()
@@ -30,8 +30,8 @@ class _Substituted(py.NodeTransformer):
         return made
 
 
-def substituted(node: py.AST, names: dict[str, Callable[[], py.expr]]) -> py.AST:
-    """Return a node with expressions in the place of names. Raises AssignedNameError."""
+def substitute_names(node: py.AST, names: dict[str, Callable[[], py.expr]]) -> py.AST:
+    """Return a node with expressions for names. Raises AssignedNameError."""
     changed = _Substituted(names).visit(node)
     assert isinstance(changed, py.AST)
     return changed
@@ -42,12 +42,12 @@ class _Replaced(py.NodeTransformer):
         self.nodes = nodes
 
     def visit(self, node: py.AST) -> py.AST:
-        """Return what stands in the place of a node."""
+        """Return what replaces a node."""
         return self.nodes[id(node)] if id(node) in self.nodes else self.generic_visit(node)
 
 
-def replaced(nodes: dict[int, py.expr], stmt: py.stmt) -> py.stmt:
-    """Return a statement with expressions in the place of others, which are known by their identities."""
+def replace_nodes(nodes: dict[int, py.expr], stmt: py.stmt) -> py.stmt:
+    """Return a statement with expressions instead of others, which are known by their identities."""
     changed = _Replaced(nodes).visit(stmt)
     assert isinstance(changed, py.stmt)
     return changed

@@ -26,7 +26,7 @@ _DICTIONARIES = ("dictionary", "default", "keys")
 
 
 @dataclass
-class Changes:
+class RaggedChanges:
     """Rewrites what changes a list of lists of a function, which has a ``name``."""
 
     function: py.FunctionDef

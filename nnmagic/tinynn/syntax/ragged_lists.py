@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from nnmagic.tinynn.syntax import ragged_texts as texts
 from nnmagic.tinynn.syntax.comprehension_loops import COMPREHENSION, as_loop
-from nnmagic.tinynn.syntax.names_in_python import AssignedNameError, replaced
+from nnmagic.tinynn.syntax.names_in_python import AssignedNameError, replace_nodes
 from nnmagic.tinynn.syntax.ragged_loops import Loops
 from nnmagic.tinynn.syntax.ragged_makers import (
     OtherUseError,
@@ -138,7 +138,7 @@ class _Chains(Loops):
             raise OtherUseError
         item = self.new("item")
         self.before += self.take(stmt, pops[0], item)
-        return replaced({id(pops[0]): py.copy_location(py.Name(item, py.Load()), pops[0])}, stmt)
+        return replace_nodes({id(pops[0]): py.copy_location(py.Name(item, py.Load()), pops[0])}, stmt)
 
     def _replace_blocks(self, stmt: py.stmt) -> None:
         if isinstance(stmt, py.For | py.While | py.If):

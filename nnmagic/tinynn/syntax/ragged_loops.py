@@ -7,15 +7,15 @@ import operator
 from collections.abc import Callable
 
 from nnmagic.tinynn.syntax import ragged_texts as texts
-from nnmagic.tinynn.syntax.names_in_python import substituted
-from nnmagic.tinynn.syntax.ragged_changes import Changes
+from nnmagic.tinynn.syntax.names_in_python import substitute_names
+from nnmagic.tinynn.syntax.ragged_changes import RaggedChanges
 from nnmagic.tinynn.syntax.ragged_makers import OtherUseError, is_empty_list, read_outside
 
-#: What stands in the place of names in a loop's body.
+#: What replaces names in a loop's body.
 _InPlace = dict[str, Callable[[], py.expr]]
 
 
-class Loops(Changes):
+class Loops(RaggedChanges):
     """Rewrites loops over a list of lists."""
 
     def found_or_none(self, node: py.expr) -> list[py.stmt] | None:
@@ -41,12 +41,12 @@ class Loops(Changes):
         body = list(stmt.body)
         match body[0]:  # rows = np.array(rows)
             case py.Assign(targets=[py.Name(id=name)], value=value) if name in in_place:
-                changed = substituted(value, in_place)
+                changed = substitute_names(value, in_place)
                 assert isinstance(changed, py.expr)
                 body[0] = py.copy_location(py.Assign([py.Name(name, py.Store())], changed), body[0])
                 in_place = {other: made for other, made in in_place.items() if other != name}
                 first, body = [*first, body[0]], body[1:]
-        changed_body = [substituted(each, in_place) for each in body]
+        changed_body = [substitute_names(each, in_place) for each in body]
         loop = py.For(target, over, [*first, *changed_body], stmt.orelse)  # type: ignore[list-item]  # statements
         return py.fix_missing_locations(py.copy_location(loop, stmt))
 

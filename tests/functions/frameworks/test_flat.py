@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.functions.frameworks.flat import FlatFunction, specialized
+from nnmagic.functions.frameworks.flat import FlatFunction, specialize
 
 X, W = np.arange(6.0).reshape(2, 3), np.array([1.0, 2.0, 3.0])
 
@@ -76,7 +76,7 @@ def test_a_function_without_types_is_compiled_for_stand_ins() -> None:
     def view(value: Any) -> Any:
         return value.array if isinstance(value, Tensor) else value
 
-    function, positional, keywords = specialized(f, ((given, 2.0),), {"axis": 1}, view)
+    function, positional, keywords = specialize(f, ((given, 2.0),), {"axis": 1}, view)
     assert positional == [(given, 2.0)]
     assert not keywords
     np.testing.assert_array_equal(function((Tensor.array, 2.0)), [6.0, 6.0])

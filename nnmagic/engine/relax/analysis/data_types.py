@@ -73,7 +73,7 @@ def represent_data_types(
     if not mentions_data_types(module, entry) or why_interpreted(module, entry) is not None:
         return module, None
     layouts = CellLayouts(module.types)
-    made = {name: _Numbering(layouts, failures).function(each) for name, each in functions.items()}
+    made = {name: _CellRewriter(layouts, failures).function(each) for name, each in functions.items()}
     old = functions[entry]
     assert old.ret_type is not None
     signature = CellSignature(tuple(map(type_of, old.params)), old.ret_type, layouts)
@@ -208,7 +208,7 @@ def _nesting(body: ir.Expr) -> int:
 # The functions
 
 
-class _Numbering:
+class _CellRewriter:
     """Makes one function one without data types."""
 
     def __init__(self, layouts: CellLayouts, failures: list[Failure]) -> None:

@@ -31,7 +31,7 @@ GROW = ir.GlobalVar("grow_cells")
 
 #: The function that takes the address of a call's state, a pointer to a block's two words, and some values of
 #: data types with their number. It copies what they reach to the block, whose address is 0 where memory is
-#: short, and puts the number of words in the place of the first value.
+#: short, and writes the number of words over the first value.
 COPY = ir.GlobalVar("copy_cells")
 
 _INT32 = ir.PrimType("int32")
