@@ -178,10 +178,7 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
     ctx.count_work()
     match callee.value:
         case v.OperatorName(operator=operator):
-            rows = [
-                v.Operand(v.rows_of_list(operand.value), operand.span, operand.keyword)
-                for operand in operands
-            ]
+            rows = [replace(operand, value=v.rows_of_list(operand.value)) for operand in operands]
             return call_with_arguments(operator, rows, span)
         case v.BuiltinName(builtin=builtin):
             return _call_builtin(ctx, builtin, operands, span)
