@@ -25,7 +25,6 @@ SWORN = {
     "relax/analysis/data_types why_interpreted": "asks beforehand; what is raised is the reason",
     "relax/analysis/dim_labels size_of": "asks whether a dimension is a polynomial of known ones",
     "relax/codegen/aot/lane_plans plan_lanes": "ends the walk of an analysis: the rounds are no lanes",
-    "relax/codegen/aot/ranges Analysis.follow": "ends a round of an analysis, to begin with fewer facts",
     "relax/codegen/cuda _attempt": "TVM's rules for GPUs are tried in turn; it says not beforehand which fit",
     "relax/codegen/cuda_compiler _nvrtc": "a library that is not there",
     "relax/interpreter/executable InterpretedProgram.fast_path": "arguments that need a look",
