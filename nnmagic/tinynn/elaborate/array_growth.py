@@ -9,7 +9,7 @@ from synr import ast
 from nnmagic.relay.types import AnyDim, TensorType
 from nnmagic.tinynn.analysis.bound_names import walk
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.merging import MergePlan, types_of
+from nnmagic.tinynn.elaborate.merge_plans import MergePlan, types_of
 from nnmagic.tinynn.syntax import tree
 
 #: What makes an array of one and more, and copies both.

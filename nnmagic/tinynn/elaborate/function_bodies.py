@@ -26,7 +26,8 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     render,
 )
 from nnmagic.tinynn.elaborate.conversions import convert_result, convert_to_declared, to_relay
-from nnmagic.tinynn.elaborate.merging import MergeConflictError, MergePlan, plan_merge, to_planned_type
+from nnmagic.tinynn.elaborate.merge_plans import MergePlan
+from nnmagic.tinynn.elaborate.merging import MergeConflictError, plan_merge, to_planned_type
 from nnmagic.tinynn.elaborate.varying_results import results_of_paths
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor, OpenType

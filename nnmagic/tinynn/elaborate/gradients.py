@@ -10,32 +10,31 @@ from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.operators import IMAG, MAKE, REAL
-from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.markers import mark
 from nnmagic.relay.structure.tuple_trees import leaf_types
-from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall, is_complex, is_float
-from nnmagic.tinynn.calls.function_calls import bind_arguments
-from nnmagic.tinynn.elaborate.batching import (
-    call_checkpoint,
-    call_partial,
-    call_vmap,
-)
+from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall, is_complex, is_float
+from nnmagic.tinynn.elaborate.batching import call_checkpoint, call_partial, call_vmap
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
-from nnmagic.tinynn.elaborate.custom_rules import WithParameters, call_custom, fit, name_of
+from nnmagic.tinynn.elaborate.custom_rules import call_custom, fit
 from nnmagic.tinynn.elaborate.frozen_functions import freeze
 from nnmagic.tinynn.elaborate.generators import is_state, set_state
+from nnmagic.tinynn.elaborate.gradient_operands import (
+    formals_of,
+    has_floats,
+    number_of_name,
+    operands_in_order,
+    parameter_number,
+    primal_of,
+    primals_of,
+)
 from nnmagic.tinynn.elaborate.jacobians import PartsOf, jacobian_of
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind
 from nnmagic.tinynn.elaborate.records import call_tree_map
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
-from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply as apply_operator
-
-#: What is called as the function itself.
-_OF_PARAMETERS = frozenset({"grad", "value_and_grad", "jacobian", "jacfwd", "jacrev"})
 
 #: Calls a value: `calls.apply_value`.
 Apply = Callable[[Elaboration, v.Operand, list[v.Operand], Span], v.Value]
@@ -78,10 +77,10 @@ def _gradient(
     ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
 ) -> v.Value:
     """Call ``grad(f, ...)`` or ``value_and_grad(f, ...)``."""
-    ordered = _in_order(gradient.function, operands, span)
+    ordered = operands_in_order(gradient.function, operands, span)
     numbers = _numbers(gradient, operands, ordered, span)
     operands = ordered
-    chosen = _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
+    chosen = primals_of(ctx, gradient.function, [(number, operands[number]) for number in numbers])
     params = _variables(ctx, gradient.function, numbers, chosen)
     inner = list(operands)
     for number, param, primal in zip(numbers, params, chosen, strict=True):
@@ -134,9 +133,9 @@ def _numbers(
     count = sum(operand.keyword is None for operand in ordered)
     last = sum(operand.keyword is None for operand in given) or count
     numbers = [
-        _named(gradient, number, ordered, span)
+        number_of_name(gradient, number, ordered, span)
         if isinstance(number, str)
-        else _number(gradient, number, last if number < 0 else count, span)
+        else parameter_number(gradient, number, last if number < 0 else count, span)
         for number in argnums
     ]
     if len(set(numbers)) < len(numbers):
@@ -148,7 +147,7 @@ def _jacobian(
     ctx: Elaboration, gradient: v.GradientOf, operands: Sequence[v.Operand], span: Span, apply: Apply
 ) -> v.Value:
     """Call ``jacobian(f)``: a pullback for each element of the result."""
-    ordered = _in_order(gradient.function, operands, span)
+    ordered = operands_in_order(gradient.function, operands, span)
     numbers = _numbers(gradient, operands, ordered, span)
     operands = ordered
     primals = tuple(
@@ -156,10 +155,10 @@ def _jacobian(
     )
     function = _kept(ctx, gradient.function)
     inner = v.Operand(v.GradientOf("partial", function, tuple(numbers), arguments=primals), span)
-    _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
+    primals_of(ctx, gradient.function, [(number, operands[number]) for number in numbers])
     _refuse_data_types(primals[number] for number in numbers)
     chosen = tuple(
-        replace(primals[number], value=_primal(ctx, gradient.function, number, primals[number]))
+        replace(primals[number], value=primal_of(ctx, gradient.function, number, primals[number]))
         for number in numbers
     )
     jacobian = jacobian_of(ctx, gradient.kind, inner, chosen, span, apply)
@@ -193,7 +192,7 @@ def _items(value: v.Value) -> tuple[v.Value, ...]:
 def _vjp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> v.Value:
     """Return (f(*primals), pullback)."""
     function = _kept(ctx, gradient.function)
-    given = _primals(ctx, function, list(enumerate(gradient.arguments)))
+    given = primals_of(ctx, function, list(enumerate(gradient.arguments)))
     primals = [
         v.Operand(_atom(ctx, primal), operand.span)
         for primal, operand in zip(given, gradient.arguments, strict=True)
@@ -211,7 +210,7 @@ def _pull(
     """Call a pullback with the cotangent of the result."""
     if len(operands) != 1 or operands[0].keyword is not None:
         raise v.RefusalError(f"a pullback takes one argument, not {len(operands)}", span)
-    chosen = [_primal(ctx, gradient.function, n, argument) for n, argument in enumerate(gradient.arguments)]
+    chosen = [primal_of(ctx, gradient.function, n, argument) for n, argument in enumerate(gradient.arguments)]
     params, block, result = _linearize(ctx, gradient, chosen, span, apply)
     if block is None or result is None:
         return v.FAILED
@@ -226,7 +225,7 @@ def _pull(
 def _jvp(ctx: Elaboration, gradient: v.GradientOf, span: Span, apply: Apply) -> v.Value:
     """Return (f(*primals), tangent)."""
     count = len(gradient.arguments) // 2
-    chosen = _primals(ctx, gradient.function, list(enumerate(gradient.arguments[:count])))
+    chosen = primals_of(ctx, gradient.function, list(enumerate(gradient.arguments[:count])))
     tangents = [
         leaf
         for primal, operand in zip(chosen, gradient.arguments[count:], strict=True)
@@ -253,7 +252,7 @@ def _linearize(
         return params, None, None
     block, value = made
     result = to_relay(value)
-    if not _has_floats(ctx, result.type):
+    if not has_floats(ctx, result.type):
         raise v.RefusalError(f"the result is {with_article(result.type)}: only floats have a gradient", span)
     return params, block, result
 
@@ -343,130 +342,11 @@ def _atom(ctx: Elaboration, value: v.Computed) -> v.Value:
     return replace(atom, weak=True) if value.weak and isinstance(atom, v.Computed) else atom
 
 
-def _in_order(function: v.Operand, operands: Sequence[v.Operand], span: Span) -> list[v.Operand]:
-    """Return the arguments of a function whose parameters are known in their order, defaults left out.
-
-    Those that follow one that is left out, and those that have no place, keep their names.
-    """
-    value = _differentiated(function)
-    if not isinstance(value, WithParameters):
-        return list(operands)
-    bind_arguments(name_of(value), value.parameters, operands, span)
-    ordered = [operand for operand in operands if operand.keyword is None]
-    named = {operand.keyword: operand for operand in operands if operand.keyword is not None}
-    for formal in value.parameters[len(ordered) :]:
-        if formal.kind == "KEYWORD_ONLY" or formal.name not in named:
-            break
-        ordered.append(replace(named.pop(formal.name), keyword=None))
-    return [*ordered, *named.values()]
-
-
-def _differentiated(function: v.Operand) -> v.Value:
-    """Return the function whose parameters a gradient has, or the function itself."""
-    value = function.value
-    while isinstance(value, v.GradientOf) and value.kind in _OF_PARAMETERS:
-        value = value.function.value
-    return value
-
-
-def _named(gradient: v.GradientOf, name: str, ordered: Sequence[v.Operand], span: Span) -> int:
-    """Return the place of an argument of that name. Raises RefusalError."""
-    names = [formal.name for formal in _formals(gradient.function)]
-    for index, operand in enumerate(ordered):
-        if (operand.keyword or (names[index] if index < len(names) else None)) == name:
-            return index
-    if name in names:
-        message = f"{gradient.kind}: argnums has `{name}`, which this call leaves out"
-        raise v.RefusalError(message, span, hint="give it a value")
-    message = f"{gradient.kind}: argnums has `{name}`, which is no parameter"
-    raise v.RefusalError(message, span, hint=f"its parameters: {', '.join(names)}" if names else None)
-
-
-def _number(gradient: v.GradientOf, number: int, count: int, span: Span) -> int:
-    """Return a number of argnums, counted from the front. Raises RefusalError."""
-    if not -count <= number < count:
-        what = "1 argument has" if count == 1 else f"{count} arguments have"
-        message = f"{gradient.kind}: argnums has {number}, but {what} a place"
-        hint = "arguments are counted from 0; those that follow a default, or go by name only, have none"
-        raise v.RefusalError(message, span, hint=hint)
-    return number % count
-
-
-def _formals(function: v.Operand) -> tuple[v.Formal, ...]:
-    value = _differentiated(function)
-    return value.parameters if isinstance(value, WithParameters) else ()
-
-
-def _declared_type(function: v.Operand, number: int, keyword: str | None) -> Type | None:
-    """Return the declared type of a parameter, if there is one."""
-    value = function.value
-    if keyword is not None:
-        number = next((n for n, formal in enumerate(_formals(function)) if formal.name == keyword), number)
-    type_ = value.type if isinstance(value, v.GlobalFunction) else None
-    if isinstance(value, v.ClosureValue):
-        type_ = value.function.type if isinstance(value.function.type, FuncType) else None
-    return type_.arg_types[number] if type_ is not None and number < len(type_.arg_types) else None
-
-
-def _primals(
-    ctx: Elaboration, function: v.Operand, given: Sequence[tuple[int, v.Operand]]
-) -> list[v.Computed]:
-    """Return the arguments to differentiate by. Raises RefusalError, after a report of errors before it."""
-    primals, errors = list[v.Computed](), list[v.RefusalError]()
-    for number, operand in given:
-        try:
-            _refuse_capture(ctx, operand)
-            primals.append(_primal(ctx, function, number, operand))
-        except v.RefusalError as refusal:  # noqa: PERF203 - all errors at once
-            errors.append(refusal)
-    for error in errors[:-1]:
-        ctx.report(error)
-    if errors:
-        raise errors[-1]
-    return primals
-
-
-def _refuse_capture(ctx: Elaboration, operand: v.Operand) -> None:
-    """Check that an argument is no array of the notebook, a part of the program. Raises RefusalError."""
-    value = operand.value
-    if isinstance(value, v.Computed) and ctx.resolver.is_captured(value.expr):
-        text = source_text(operand.span)
-        message = f"`{text}` is an array of the notebook, a constant of this program: it has no gradient"
-        hint = "make it a parameter of the function, and pass it as an argument"
-        raise v.RefusalError(message, operand.span, hint=hint)
-
-
-def _primal(ctx: Elaboration, function: v.Operand, number: int, operand: v.Operand) -> v.Computed:
-    """Return an argument to differentiate by, which holds floats. Raises RefusalError."""
-    value, wanted = operand.value, _declared_type(function, number, operand.keyword)
-    if isinstance(value, v.Known) and is_number(value.value):
-        assert isinstance(value.value, bool | int | float)
-        if isinstance(wanted, TensorType) and not wanted.shape:
-            return number_constant(value.value, wanted.dtype, operand.span)
-        if isinstance(value.value, float):
-            made = number_constant(value.value, "float64", operand.span)
-            return v.Computed(made.expr, made.type, weak=True)
-    computed = value if isinstance(value, v.Computed) else to_relay(operand, wanted)
-    if not _has_floats(ctx, computed.type):
-        text = source_text(operand.span)
-        message = f"argument {number} is {with_article(computed.type)}: only floats have a gradient"
-        hint = "leave it out of argnums"
-        if isinstance(computed.type, TensorType):
-            hint += f", or convert it, as in {text}.astype(f32)"
-        raise v.RefusalError(message, operand.span, hint=hint)
-    return computed
-
-
-def _has_floats(ctx: Elaboration, type_: Type) -> bool:
-    """Return whether a value of a type has a gradient."""
-    return any(map(DataTypes(ctx.resolver.types(), str).flows, leaf_types(type_)))
-
-
 def _variables(
     ctx: Elaboration, function: v.Operand, numbers: Sequence[int], chosen: Sequence[v.Computed]
 ) -> list[ir.Var]:
     """Return variables that stand for the arguments, in the memory of which they are."""
-    formals, variables = _formals(function), list[ir.Var]()
+    formals, variables = formals_of(function), list[ir.Var]()
     for number, primal in zip(numbers, chosen, strict=True):
         name = formals[number].name if number < len(formals) else f"x{number}" if number else "x"
         variables.append(ir.Var(name, primal.type, span=primal.expr.span))
@@ -511,4 +391,4 @@ def _leaves(ctx: Elaboration, expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr,
             for part, field in zip(parts, type_.fields, strict=True)
             for leaf in _leaves(ctx, part, field)
         ]
-    return [(expr, type_)] if _has_floats(ctx, type_) else []
+    return [(expr, type_)] if has_floats(ctx, type_) else []

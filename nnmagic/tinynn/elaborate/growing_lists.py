@@ -26,7 +26,8 @@ from nnmagic.tinynn.elaborate.lists_as_rows import (
     rows_dtype,
     with_columns,
 )
-from nnmagic.tinynn.elaborate.merging import plan_value, types_of
+from nnmagic.tinynn.elaborate.merge_plans import types_of
+from nnmagic.tinynn.elaborate.merging import plan_value
 from nnmagic.tinynn.elaborate.shared_memory import HOLD_COPIES, Tokens
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.element_assignment import set_elements

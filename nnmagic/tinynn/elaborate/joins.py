@@ -20,16 +20,13 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 )
 from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
+from nnmagic.tinynn.elaborate.merge_plans import MergePlan, expressions, rebuild, types_of
 from nnmagic.tinynn.elaborate.merging import (
     MergeConflictError,
-    MergePlan,
-    expressions,
     expressions_in,
     keep_outer_values,
     merge_conflict,
     plan_merge,
-    rebuild,
-    types_of,
 )
 from nnmagic.tinynn.values import values as v
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from synr import ast
 
@@ -13,15 +12,11 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import PARALLEL, PRANGE, reductions_to_text
 from nnmagic.relay.polynomials import constant
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.analysis.bound_names import (
-    find_assigned_names,
-    find_mentioned_names,
-    targets_of,
-    walk,
-)
+from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.elaborate.array_growth import note_growing_arrays
 from nnmagic.tinynn.elaborate.assignments import assign_target
+from nnmagic.tinynn.elaborate.carried_memory import loop_memory, widen_memory
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -35,32 +30,13 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 from nnmagic.tinynn.elaborate.generators import assigned_names, is_state
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
-from nnmagic.tinynn.elaborate.merging import (
-    MergeConflictError,
-    MergePlan,
-    Same,
-    expressions,
-    merge_conflict,
-    plan_value,
-    rebuild,
-    types_of,
-    widen,
-)
+from nnmagic.tinynn.elaborate.merge_plans import MergePlan, Same, expressions, rebuild, types_of
+from nnmagic.tinynn.elaborate.merging import MergeConflictError, merge_conflict, plan_value, widen
 from nnmagic.tinynn.elaborate.operator_counts import has_shapes_of
-from nnmagic.tinynn.elaborate.sequencing import (
-    fill_block,
-    let_bind_used_names,
-    run_steps,
-    steps_of,
-)
+from nnmagic.tinynn.elaborate.sequencing import fill_block, let_bind_used_names, run_steps, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import LoopMemory
 from nnmagic.tinynn.elaborate.truth import truth_of
-from nnmagic.tinynn.elaborate.unrolling import (
-    MAX_UNROLLED,
-    leave_else,
-    leave_loop,
-    unroll_round,
-)
+from nnmagic.tinynn.elaborate.unrolling import MAX_UNROLLED, leave_else, leave_loop, unroll_round
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count_polynomial, item
 from nnmagic.tinynn.syntax import tree
@@ -219,7 +195,7 @@ def _emit_function(ctx: Elaboration, whole: LoopToEmit, loop: LoopToEmit, first:
     bindings = ctx.environment.bindings
     names = _names_to_carry(ctx, loop)
     plans: dict[str, MergePlan] = {name: plan_value(bindings.locals[name], keep=False) for name in names}
-    memory = _loop_memory(ctx, plans)
+    memory = loop_memory(ctx, plans)
     # A fixpoint: plans only ever widen (static, then an expression, then one of an open size), so
     # it ends. A round whose plans are too narrow may have errors that wider ones do not have; those
     # of the last are reported.
@@ -298,67 +274,6 @@ def _explain_unassigned_names(ctx: Elaboration, stmt: tree.For | tree.While, bin
             bindings.locals[name] = v.Unassigned(message, "assign it before the loop", notes)
 
 
-def _loop_memory(ctx: Elaboration, carried: Collection[str]) -> LoopMemory:
-    """Return what the names that a loop carries may share before it."""
-    if not ctx.changes_tensors:
-        return LoopMemory(frozenset())
-    chain = ctx.environment.chain()
-    others = [
-        value
-        for environment in dict.fromkeys((*chain, *ctx.callers))
-        for name, value in environment.bindings.locals.items()
-        if environment is not ctx.environment or name not in carried
-    ]
-    outside = frozenset[object]().union(*(ctx.memory.of_value(value, chain) for value in others))
-    return _widen_memory(ctx, LoopMemory(outside), carried, ctx.environment.bindings, [])
-
-
-def _widen_memory(
-    ctx: Elaboration,
-    memory: LoopMemory,
-    carried: Collection[str],
-    before: v.Bindings,
-    rounds: list[BlockExit],
-) -> LoopMemory:
-    ends = [exit_.bindings for exit_ in rounds]
-    memory = replace(memory, lists=_widen_lists(ctx, memory, carried, before, ends))
-    if not ctx.changes_tensors:
-        return memory
-    chain = ctx.environment.chain()
-    tokens_of = partial(ctx.memory.of_value, chain=chain)
-    return memory.widen(carried, before, ends, tokens_of, ctx.memory.are_disjoint)
-
-
-_LIST = (v.TupleOf, v.ListOfRows, v.TableOf)
-
-
-def _widen_lists(
-    ctx: Elaboration,
-    memory: LoopMemory,
-    carried: Collection[str],
-    before: v.Bindings,
-    ends: Iterable[v.Bindings],
-) -> dict[str, frozenset[object]]:
-    """Return which lists the names may be at the beginning of a round."""
-    lists: dict[str, frozenset[object]] = dict(memory.lists)
-    for bindings in ends:
-        left = {
-            name: bindings.locals[name] for name in carried if isinstance(bindings.locals.get(name), _LIST)
-        }
-        others = {name: value for name, value in before.locals.items() if name not in carried}
-        for name, value in left.items():
-            for other, held in {**others, **left}.items():
-                if other != name and isinstance(held, _LIST) and ctx.holds(value, held):
-                    token = (
-                        frozenset[object]((frozenset((name, other)),))
-                        if other in left
-                        else ctx.identities(held)
-                    )
-                    for each in {name, other} & left.keys():
-                        lists[each] = lists.get(each, frozenset()) | token
-    return lists
-
-
 def _carry(ctx: Elaboration, loop: LoopToEmit, plans: dict[str, MergePlan], memory: LoopMemory) -> _Carried:
     """Create the parameters of the loop's function for the plans."""
     span = ctx.span(loop.stmt.span)
@@ -415,7 +330,7 @@ def _elaborate_round(
         exit_ for exit_, _ in exits_of(again.end) if exit_.kind in (ExitKind.GOES_ON, ExitKind.CONTINUES)
     ]
     plans = _widen_plans(carried, outer, rounds, span)
-    memory = _widen_memory(ctx, carried.memory, carried.plans.keys(), outer, rounds)
+    memory = widen_memory(ctx, carried.memory, carried.plans.keys(), outer, rounds)
     final = plans == carried.plans and memory == carried.memory
     for exit_ in rounds:
         exit_.kind, exit_.target = ExitKind.JUMPS, carried.variable

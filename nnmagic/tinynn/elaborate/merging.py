@@ -7,65 +7,36 @@ Loops widen a plan from round to round until it no longer changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
-from typing import TypeGuard
-
-import numpy as np
+from dataclasses import replace
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
-from nnmagic.relay.ops.calls import call
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.elaborate.conversions import to_relay
-from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, meet_columns, rows_dtype
+from nnmagic.tinynn.elaborate.lists_as_rows import meet_columns, rows_dtype
 from nnmagic.tinynn.elaborate.merge_conversions import convert
+from nnmagic.tinynn.elaborate.merge_plans import (
+    NOWHERE,
+    Choice,
+    Expression,
+    Items,
+    MergePlan,
+    Same,
+    as_expressions,
+    as_rows,
+    expressions,
+    is_choice,
+    is_empty_list,
+    rebuild,
+    types_of,
+)
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype
 from nnmagic.tinynn.values.promotion import common_dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Same:
-    """All values are one, which needs no code."""
-
-    value: v.Value
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """Each value becomes a Relay expression of one type."""
-
-    type: ty.Type
-    weak: bool
-    default_dtype: Span | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """The values are tuples of one length, which merge item by item."""
-
-    items: tuple[MergePlan, ...]
-    record: ty.RecordType | None = None
-    is_list: bool = False  # a list of rows, whose tensor is the only item
-    is_table: bool = False  # a list of rows that are lists
-    written: str = field(default="", compare=False)  # of a tuple: how it was written
-    is_hashed: bool = False  # a dictionary or a set whose keys only the call knows
-    is_row: bool = False  # such a row
-    columns: v.Columns = ()  # of a list of rows that are tuples
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The values are functions, of which each becomes its number."""
-
-    functions: tuple[v.Value, ...]
-
-
-MergePlan = Same | Expression | Items | Choice
 
 
 class MergeConflictError(Exception):
@@ -105,13 +76,9 @@ def _choice(values: Sequence[v.Value]) -> MergePlan | None:
                 return None
     functions: list[v.Value] = []
     for value in values:
-        own = [part.value for part in value.arguments] if _is_choice(value) else [value]
+        own = [part.value for part in value.arguments] if is_choice(value) else [value]
         functions += [each for each in own if not any(each is other for other in functions)]
     return Choice(tuple(functions)) if all(isinstance(each, v.FUNCTIONS) for each in functions) else None
-
-
-def _is_choice(value: v.Value) -> TypeGuard[v.GradientOf]:
-    return isinstance(value, v.GradientOf) and value.kind == "choice"
 
 
 def _culprit(values: Sequence[v.Value], index: int) -> int:
@@ -153,7 +120,7 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
                 return plan
             if tables.is_dictionary(same):
                 return _merge_dictionaries(same, value)
-            if _is_empty_list(same):
+            if is_empty_list(same):
                 return _widen_empty_list(value)
             expression = _of(same)
             return None if expression is None else widen(expression, value)
@@ -168,9 +135,9 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
             # Tuples of other lengths never merge; lists do, as rows whose number only the call
             # knows.
             if len(given) != len(items):
-                if _is_empty_list(value):
+                if is_empty_list(value):
                     return _widen_empty_list(_rebuilt(plan))
-                rows = _as_rows(value) if plan.written == "list" else None
+                rows = as_rows(value) if plan.written == "list" else None
                 return None if rows is None else _widen_list(plan, rows)
             if isinstance(value, v.ListOfRows) and plan.columns != value.columns:
                 columns = meet_columns(plan.columns, value.columns)
@@ -188,16 +155,12 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
             return None if expression_of_value is None else _common(plan, expression_of_value)
 
 
-#: Where a plan makes a table of what is known, whose parts no error points at.
-_NOWHERE = Span("", 1, 1, 1, 1)
-
-
 def _merge_dictionaries(one: v.Value, other: v.Value) -> MergePlan | None:
     """Return a plan for two dictionaries, or two sets, whose keys differ: a table."""
     both = (one, other)
     if v.is_set(one) is not v.is_set(other) or not all(map(tables.is_dictionary, both)):
         return None
-    dictionaries = [tables.as_table(operand, _NOWHERE) for operand in both if not tables.is_empty(operand)]
+    dictionaries = [tables.as_table(operand, NOWHERE) for operand in both if not tables.is_empty(operand)]
     known = [operand for operand in dictionaries if operand is not None]
     if len(known) < len(dictionaries) or not known:
         return None
@@ -214,8 +177,8 @@ def _widen_by_dictionary(plan: Items, value: v.Value) -> MergePlan | None:
     if not tables.is_dictionary(value) or v.is_set(value) is not (plan.items[-1] == Same(v.Known(None))):
         return None
     if tables.is_empty(value):
-        return _as_expressions(plan)
-    table = tables.as_table(value, _NOWHERE)
+        return as_expressions(plan)
+    table = tables.as_table(value, NOWHERE)
     types = () if table is None else tuple(map(widen, plan.items, table.parts))
     return replace(plan, items=types) if types and None not in types else None  # type: ignore[arg-type]  # none is None
 
@@ -228,32 +191,28 @@ def _widen_list(plan: Items, value: v.Value) -> MergePlan | None:
     if plan.is_table or getattr(value, "is_table", False):
         return None
     if plan.is_list:
-        if _is_empty_list(value):
+        if is_empty_list(value):
             return _of_any_length(plan)
-        rows, types = _as_rows(value), list(types_of(_as_expressions(plan)))
+        rows, types = as_rows(value), list(types_of(as_expressions(plan)))
         if rows is None or _dtype_of(rows.rows.type) != _dtype_of(types[0].type):
             return None
-        return widen(_as_expressions(plan), rows)
-    own = _as_rows(_rebuilt(plan))
+        return widen(as_expressions(plan), rows)
+    own = as_rows(_rebuilt(plan))
     assert isinstance(value, v.ListOfRows)
     if own is None or _dtype_of(own.rows.type) != _dtype_of(value.rows.type):
         return None
     return widen(plan_value(own, keep=False), value)
 
 
-def _is_empty_list(value: v.Value) -> bool:
-    return isinstance(value, v.TupleOf) and not value.items and value.written == "list"
-
-
 def _widen_empty_list(value: v.Value) -> MergePlan | None:
     """Return a plan for a list without items and another list."""
-    rows = value if isinstance(value, v.ListOfRows) else _as_rows(value)
+    rows = value if isinstance(value, v.ListOfRows) else as_rows(value)
     return None if rows is None or rows.is_table else _of_any_length(plan_value(rows, keep=False))
 
 
 def _of_any_length(plan: MergePlan) -> MergePlan | None:
     """Return a plan for as many of the rows as only the call knows; None where their own sizes are open."""
-    (rows,) = types_of(_as_expressions(plan))
+    (rows,) = types_of(as_expressions(plan))
     assert isinstance(rows.type, ty.TensorType)
     _, *sizes = rows.type.shape
     # A list without items says nothing of their sizes: only static ones can be promised for it.
@@ -272,66 +231,6 @@ def _dtype_of(type_: ty.Type) -> str:
     """Return the dtype of the rows of a list: Python's lists convert no number."""
     assert isinstance(type_, ty.TensorType)
     return type_.dtype
-
-
-def _as_rows(value: v.Value) -> v.ListOfRows | None:
-    """Return a list of numbers or equal tensors as rows, as many as only the call knows; None for others."""
-    is_list = isinstance(value, v.TupleOf) and value.written != "tuple"
-    rows = as_list_of_rows(value, _NOWHERE) if is_list else None  # type: ignore[arg-type]  # a list
-    if rows is None or rows.is_table or not isinstance(rows.rows.type, ty.TensorType):
-        return None
-    return rows
-
-
-def _parts_of(plan: Items, value: v.Value, span: Span) -> Sequence[v.Value]:
-    """Return the values that merge with the items of a plan. Raises RefusalError."""
-    if plan.is_list:
-        if _is_empty_list(value):
-            (rows_type,) = (part.type for part in types_of(_as_expressions(plan)))
-            return (_no_rows(rows_type, span),)
-        rows = value if isinstance(value, v.ListOfRows) else _as_rows(value)
-        assert rows is not None
-        return (rows.rows,)
-    if not plan.is_hashed:
-        assert isinstance(value, v.TupleOf)
-        return value.items
-    table = tables.as_table(value, span)
-    if table is None:  # it is empty
-        key, example = _entry_of(plan.items[1]), _entry_of(plan.items[-1])
-        assert isinstance(key, v.Computed)
-        table = tables.empty_table(key, example, span)
-    return table.parts
-
-
-def _no_rows(type_: ty.Type, span: Span) -> v.Computed:
-    """Return an array of no rows that are like those of a type."""
-    assert isinstance(type_, ty.TensorType)
-    shape = (0, *(size if isinstance(size, int) else 0 for size in type_.shape[1:]))
-    dtype = type_.dtype
-    zeros = ir.constant(np.zeros(shape, ty.NUMPY_DTYPES.get(dtype, dtype)), dtype, span=span)
-    return v.Computed(zeros, replace(type_, shape=shape))
-
-
-def _as_expressions(plan: MergePlan) -> MergePlan:
-    """Return a plan of rows with an expression for each, also for those that are one so far."""
-    match plan:
-        case Items(items=items):
-            return replace(plan, items=tuple(map(_as_expressions, items)))
-        case Same(value=v.Computed(type=type_, weak=weak)):
-            return Expression(type_, weak)
-    return plan
-
-
-def _entry_of(plan: MergePlan) -> v.Value:
-    """Return zeros that are like one of the rows that merge."""
-    match _as_expressions(plan):
-        case Items(items=items):
-            return v.TupleOf(tuple(map(_entry_of, items)), written="tuple")
-        case Expression(type=ty.TensorType(shape=shape, dtype=dtype), weak=weak):
-            sizes = tuple(size if isinstance(size, int) else 1 for size in shape[1:])
-            zeros = ir.constant(np.zeros(sizes, ty.NUMPY_DTYPES.get(dtype, dtype)), dtype)
-            return v.Computed(zeros, ty.TensorType(sizes, dtype), weak)
-    return v.Known(None)
 
 
 def _same_value(lhs: v.Value, rhs: v.Value) -> bool:
@@ -511,64 +410,6 @@ def expressions_in(value: v.Value) -> Iterator[int]:
 
 
 # -- carrying a plan out -------------------------------------------------------------------------------
-
-
-def expressions(plan: MergePlan, value: v.Value, span: Span) -> Iterator[ir.Expr]:
-    """Yield what a value contributes to a plan. Raises RefusalError for a number that does not fit."""
-    match plan:
-        case Items(items=items):
-            for item, part in zip(items, _parts_of(plan, value, span), strict=True):
-                yield from expressions(item, part, span)
-        case Expression(type=type_):
-            yield convert(value, type_, span)
-        case Choice(functions=functions):
-            own = [part.value for part in value.arguments] if _is_choice(value) else [value]
-            numbers = [next(n for n, function in enumerate(functions) if function is each) for each in own]
-            index = value.function.value if _is_choice(value) else None
-            if not isinstance(index, v.Computed):
-                yield ir.constant(numbers[0], "int64", span=span)
-            else:
-                yield call(
-                    "take", [ir.constant(numbers, "int64", span=span), index.expr], span, axis=0, mode="fast"
-                )
-
-
-def types_of(plan: MergePlan) -> Iterator[Expression]:
-    """Yield the types of the expressions of a plan, in order."""
-    match plan:
-        case Expression():
-            yield plan
-        case Choice():
-            yield Expression(ty.scalar_type("int64"), weak=False)
-        case Items(items=items):
-            for item in items:
-                yield from types_of(item)
-
-
-def rebuild(plan: MergePlan, exprs: Iterator[ir.Expr]) -> v.Value:
-    """Build the merged value from the expressions that hold it."""
-    match plan:
-        case Same(value=value):
-            return value
-        case Items(items=(only,), is_list=True):
-            rows = rebuild(only, exprs)
-            assert isinstance(rows, v.Computed)
-            return v.ListOfRows(rows, plan.is_table, plan.is_row, plan.columns)
-        case Items(items=items, is_hashed=True):
-            return v.TableOf(*(rebuild(item, exprs) for item in items))  # type: ignore[arg-type]  # its parts
-        case Items(items=items):
-            made = tuple(rebuild(item, exprs) for item in items)
-            return v.TupleOf(made, record=plan.record, written=plan.written)
-        case Choice(functions=functions):
-            index = v.Operand(v.Computed(next(exprs), ty.scalar_type("int64")), _NOWHERE)
-            return v.GradientOf(
-                "choice", index, arguments=tuple(v.Operand(each, _NOWHERE) for each in functions)
-            )
-        case Expression(type=type_, weak=weak):
-            expr = next(exprs)
-            if plan.default_dtype is not None:
-                return v.Computed(expr, type_, default_dtype=plan.default_dtype)
-            return v.Computed(expr, type_, weak=True) if weak else v.as_value(expr, type_)
 
 
 def merge_conflict(

@@ -29,7 +29,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 from nnmagic.tinynn.elaborate.joins import exit_expressions, plan_joins, share_joined_memory
 from nnmagic.tinynn.elaborate.let_bindings import let_bind_names
 from nnmagic.tinynn.elaborate.live_names import LiveNames, live_after_each
-from nnmagic.tinynn.elaborate.merging import rebuild, types_of
+from nnmagic.tinynn.elaborate.merge_plans import rebuild, types_of
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import FAILED, RefusalError
 

@@ -17,7 +17,8 @@ from nnmagic.tinynn.analysis.bound_names import deletes_entries
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.merge_conversions import convert
-from nnmagic.tinynn.elaborate.merging import Expression, widen
+from nnmagic.tinynn.elaborate.merge_plans import Expression
+from nnmagic.tinynn.elaborate.merging import widen
 from nnmagic.tinynn.elaborate.shared_memory import forget_shared_names
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.element_assignment import set_elements

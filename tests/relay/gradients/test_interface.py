@@ -1,4 +1,7 @@
-"""What users call: names, arguments, errors, warnings, files."""
+"""What users call: names, arguments, errors, warnings, files.
+
+They judge `tinynn/elaborate/gradient_operands`, too.
+"""
 
 from __future__ import annotations
 

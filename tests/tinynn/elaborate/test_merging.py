@@ -1,4 +1,7 @@
-"""Names whose values on several paths have other sizes, each of which is known."""
+"""Names whose values on several paths have other sizes, each of which is known.
+
+They judge `tinynn/elaborate/merge_plans`, too.
+"""
 
 from __future__ import annotations
 

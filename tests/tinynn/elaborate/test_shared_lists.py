@@ -1,4 +1,7 @@
-"""Lists inside of lists are one object under several names: a cell gives what Python gives, or refuses it."""
+"""Lists inside of lists are one object under several names: a cell gives what Python gives, or refuses it.
+
+They judge `tinynn/elaborate/carried_memory`, too.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
-from nnmagic.engine.relax.codegen.aot.memory import values_read
+from nnmagic.engine.relax.codegen.aot.step_operands import values_read
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of

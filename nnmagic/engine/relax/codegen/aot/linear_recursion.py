@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.memory import values_read
+from nnmagic.engine.relax.codegen.aot.step_operands import values_read, written_storage, written_values
 
 
 def find_linear_recursion(function: aot.NativeFunction) -> aot.LinearRecursion | None:
@@ -27,7 +27,7 @@ def find_linear_recursion(function: aot.NativeFunction) -> aot.LinearRecursion |
         return None
     if any(isinstance(step, aot.DefineSize | aot.NameSizes) for step in function.steps()):
         return None
-    if any(storage.on_heap for step in function.steps() for storage in aot.written_storage(step)):
+    if any(storage.on_heap for step in function.steps() for storage in written_storage(step)):
         return None
     recursion = aot.LinearRecursion(call, tuple(path))
     return replace(recursion, saved=tuple(_save(function, recursion)))
@@ -62,7 +62,7 @@ def _save(
     there: set[aot.Value] = set()
     there.update(function.parameters)
     there -= invariant_parameters(function, recursion.call)
-    there.update(value for step in recursion.before() for value in aot.written_values(step))
+    there.update(value for step in recursion.before() for value in written_values(step))
     there -= set(recursion.call.results)
     read = [value for step in aot.steps_of(list(recursion.after())) for value in values_read(step)]
     for value in dict.fromkeys(read):

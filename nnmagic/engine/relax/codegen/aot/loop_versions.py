@@ -17,6 +17,7 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import CountedLoop, find_carried, find_counted_loop
+from nnmagic.engine.relax.codegen.aot.step_operands import written_values
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
@@ -162,7 +163,7 @@ class Indices:
         self.dims = loop.dims
         #: The sums of which truth values say whether they are negative.
         self.tested: dict[aot.Register, Affine] = {}
-        written = Counter(value for step in aot.steps_of(counted.round) for value in aot.written_values(step))
+        written = Counter(value for step in aot.steps_of(counted.round) for value in written_values(step))
         for step in aot.steps_of(counted.round):
             if isinstance(step, aot.ScalarCode):
                 self._follow(step, written)

@@ -10,6 +10,7 @@ from tvm.sym import Analyzer
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.parallel_loops import memory_of
+from nnmagic.engine.relax.codegen.aot.step_operands import values_read, written_storage
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
@@ -35,7 +36,7 @@ def plan_memory(function: aot.NativeFunction) -> None:
     for step in steps:
         if isinstance(step, aot.FunctionCall):
             step.frame.nbytes = _frame_bytes(step)
-        for storage in aot.written_storage(step):
+        for storage in written_storage(step):
             if storage.kind != "temporary":
                 continue
             nbytes = (
@@ -50,7 +51,7 @@ def plan_memory(function: aot.NativeFunction) -> None:
     last = _last_uses(function, steps)
     workspace = _Workspace()
     for position, step in enumerate(steps):
-        for storage in aot.written_storage(step):
+        for storage in written_storage(step):
             if storage.kind == "temporary" and not storage.on_heap and storage not in workspace.live:
                 workspace.allocate(storage)
         workspace.free(storage for storage in list(workspace.live) if last[storage] <= position)
@@ -130,7 +131,7 @@ def _fits(function: aot.NativeFunction, storage: aot.Storage, nbytes: Extent) ->
     if are_equal(storage.nbytes, nbytes):
         return True
     steps = list(function.steps())
-    first = next((number for number, step in enumerate(steps) if storage in aot.written_storage(step)), 0)
+    first = next((number for number, step in enumerate(steps) if storage in written_storage(step)), 0)
     return not any(isinstance(step, aot.Check | aot.ShapeCheck | aot.FunctionCall) for step in steps[first:])
 
 
@@ -151,7 +152,7 @@ def _last_uses(function: aot.NativeFunction, steps: Sequence[aot.Step]) -> dict[
     """Return the position of the last step that uses each storage."""
     last: dict[aot.Storage, int] = {}
     for position, step in enumerate(steps):
-        for value in (*values_read(step), *aot.written_storage(step)):
+        for value in (*values_read(step), *written_storage(step)):
             if isinstance(value, aot.Storage):
                 last[value] = position
     for pointer in function.pointers:
@@ -167,42 +168,6 @@ def _last_uses(function: aot.NativeFunction, steps: Sequence[aot.Step]) -> dict[
                     last[source] = last[pointer]
                     changed = True
     return last
-
-
-def values_read(step: aot.Step) -> Iterator[aot.Value]:
-    """Yield the values that a step reads, those of a branch without those of its regions."""
-    match step:
-        case aot.KernelCall(args=args, reads=reads):
-            yield from args[:reads]
-        case aot.ScalarCode(reads=reads):
-            yield from reads
-        case aot.CopyArray(source=source):
-            yield source
-        case aot.StoreElement(storage=target, values=values) | aot.PointAt(target=target, values=values):
-            yield target
-            yield from values.values()
-        case aot.FunctionCall(args=args):
-            yield from args
-        case aot.Assign(pairs=pairs) | aot.NextRound(assign=aot.Assign(pairs=pairs)):
-            yield from (value for _, value in pairs)
-        case aot.Exit(results=results):
-            yield from results
-        case aot.Check(condition=condition, index=index, report=report):
-            yield from (
-                value
-                for value in (condition, index, report)
-                if isinstance(value, aot.Register | aot.Immediate | aot.Storage)
-            )
-        case aot.NameSizes(vector=vector):
-            yield vector
-        case aot.MakeCell(fields=fields, apart=apart):
-            yield from (value for _, value, _ in (*fields, *apart))
-        case aot.ReadCell(cell=cell):
-            yield cell
-        case aot.CloseCells(roots=roots):
-            yield from roots
-        case aot.Branch(condition=condition):
-            yield condition
 
 
 class _Workspace:
@@ -352,7 +317,7 @@ _FEW_BYTES = 1 << 20
 
 def _known_bytes(function: aot.NativeFunction, steps: Sequence[aot.Step]) -> int:
     """Return the bytes of the arrays whose sizes values do not decide, for long dimensions."""
-    arrays = {storage for step in steps for storage in aot.written_storage(step)}
+    arrays = {storage for step in steps for storage in written_storage(step)}
     arrays.update(param for param in function.parameters if isinstance(param, aot.Storage))
     decided = _value_sizes(function)
     return sum(_of_long(array.nbytes) for array in arrays if not depends_on(array.nbytes, decided))

@@ -460,38 +460,6 @@ def steps_of(region: Region) -> Iterator[Step]:
             yield from steps_of(step.other)
 
 
-def written_storage(step: Step) -> Iterator[Storage]:
-    """Yield the storage that a step writes as a whole, or an element of, with the frame of a call."""
-    match step:
-        case KernelCall(args=args, reads=reads):
-            yield from (value for value in args[reads:] if isinstance(value, Storage))
-        case FunctionCall(results=results, frame=frame):
-            yield from (value for value in results if isinstance(value, Storage))
-            if not isinstance(frame.nbytes, int) or frame.nbytes:
-                yield frame
-        case CopyArray(target=target) | StoreElement(storage=target):
-            yield target
-
-
-def written_values(step: Step) -> Iterator[Value]:
-    """Yield the registers and the storage that a step writes, or points somewhere."""
-    match step:
-        case KernelCall(args=args, reads=reads):
-            yield from args[reads:]
-        case ScalarCode(stages=stages, values=values):
-            yield from (values[buffer] for stage in stages for buffer in stage.writes)
-        case FunctionCall(results=results):
-            yield from results
-        case Assign(pairs=pairs):
-            yield from (target for target, _ in pairs)
-        case PointAt(target=target) | CopyArray(target=target) | StoreElement(storage=target):
-            yield target
-        case MakeCell(target=target) | ReadCell(target=target):
-            yield target
-        case CloseCells(target=target, size=size):
-            yield from (target, size)
-
-
 #: The words of a call's state: how it ended, two details of a failure, the work until the next poll for
 #: interrupts, the depth of recursion and its limit, the address of the times, whether CPython makes the
 #: call directly, the address of a word that is negative when the threads of a loop are to stop, or 0, the

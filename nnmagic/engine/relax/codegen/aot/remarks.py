@@ -23,6 +23,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
 from nnmagic.engine.relax.codegen.aot.destructive_updates import changed_in_place
 from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, runs_known_rounds
 from nnmagic.engine.relax.codegen.aot.loop_versions import IN_RANGE, Affine, Indices
+from nnmagic.engine.relax.codegen.aot.step_operands import written_values
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.codegen.kernel_preparation import has_parallel_loops
 from nnmagic.engine.relax.lowering.origins import KernelOrigins, as_span
@@ -181,7 +182,7 @@ def _of_kernels(
 ) -> Iterator[Remark]:
     """Yield how the kernels that a function calls run, and what they cost."""
     carried = find_carried(function) if function.loops else set()
-    varying = set(carried) | {value for step in function.steps() for value in aot.written_values(step)}
+    varying = set(carried) | {value for step in function.steps() for value in written_values(step)}
     for region in aot.regions_of(function.body):
         written: dict[aot.Value, aot.KernelCall] = {}
         for step in region:

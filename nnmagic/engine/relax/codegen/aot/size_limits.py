@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.linear import MOST, BoundedSymbol, Linear, of_symbol
 from nnmagic.engine.relax.codegen.aot.range_evaluator import RangeEvaluator
+from nnmagic.engine.relax.codegen.aot.step_operands import written_storage
 from nnmagic.engine.relax.codegen.aot.symbols import Symbols
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Var
@@ -19,7 +20,7 @@ def lengths_of(symbols: Symbols, entry: aot.NativeFunction) -> dict[Var, Linear]
     written = [
         storage.nbytes
         for step in entry.steps()
-        for storage in aot.written_storage(step)
+        for storage in written_storage(step)
         if storage.kind in ("temporary", "result")
     ]
     bounds = [(as_expr(nbytes), _MOST_ADDRESSES) for nbytes in written]

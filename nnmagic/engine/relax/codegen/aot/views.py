@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.memory import values_read
+from nnmagic.engine.relax.codegen.aot.step_operands import values_read
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.legalize.slicing import COPIES_ROWS
 from nnmagic.engine.relax.schedules.kernel_analysis import KernelStages, Stage, read_kernel

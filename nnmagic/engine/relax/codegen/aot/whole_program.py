@@ -19,9 +19,9 @@ from nnmagic.engine.relax.codegen.aot.program import (
     KernelCall,
     MakeCell,
     NativeFunction,
-    written_storage,
 )
 from nnmagic.engine.relax.codegen.aot.size_text import size_to_json
+from nnmagic.engine.relax.codegen.aot.step_operands import written_storage
 from nnmagic.engine.relax.tir.types import PrimFunc
 from nnmagic.engine.relax.tir.types import Var as TirVar
 

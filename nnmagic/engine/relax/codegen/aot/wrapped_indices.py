@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.memory import values_read
+from nnmagic.engine.relax.codegen.aot.step_operands import values_read
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import collect_loads
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr

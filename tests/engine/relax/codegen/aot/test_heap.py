@@ -1,4 +1,7 @@
-"""Arrays of sizes that nothing bounds: native code allocates, frees them and says where memory is short."""
+"""Arrays of sizes that nothing bounds: native code allocates, frees them and says where memory is short.
+
+They judge `engine/relax/codegen/aot/step_operands`, too.
+"""
 
 from __future__ import annotations
 

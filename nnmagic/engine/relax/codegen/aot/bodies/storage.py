@@ -11,6 +11,7 @@ from nnmagic.engine.relax.codegen.aot.bodies.ends import EndsEmitter, address_of
 from nnmagic.engine.relax.codegen.aot.bodies.registers import first_of, store_first
 from nnmagic.engine.relax.codegen.aot.heap import RESERVE
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
+from nnmagic.engine.relax.codegen.aot.step_operands import written_storage
 from nnmagic.engine.relax.runtime.native_entry import FAILED
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
@@ -102,7 +103,7 @@ class StorageEmitter(EndsEmitter):
     def _declare_blocks(self, function: aot.NativeFunction) -> None:
         """Declare the blocks of memory of a function, and of those that are a part of it."""
         for step in function.steps():
-            for storage in aot.written_storage(step):
+            for storage in written_storage(step):
                 if storage.on_heap and storage not in self.blocks:
                     block = self.new_local("int64", "block", 2 * storage.copies)
                     self.blocks[storage] = block
