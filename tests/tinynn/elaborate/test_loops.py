@@ -276,7 +276,7 @@ TOTALS = """def f(x):
 """
 
 
-@pytest.mark.parametrize("text", [FILLED, HULL, TOTALS])
+@pytest.mark.parametrize("text", [pytest.param(FILLED, marks=pytest.mark.full), HULL, TOTALS])
 def test_a_loop_that_holds_a_while_loop_is_not_written_out(text: str) -> None:
     x = np.random.default_rng(0).random((20 if text is TOTALS else 8, 2 if text is HULL else 7))
     x = x > 0.4 if text is FILLED else x
