@@ -229,6 +229,7 @@ def compiled(source: str, **options: object) -> CompiledFunction:
 
 
 @pytest.mark.machine_code
+@pytest.mark.filterwarnings("ignore:.*grows in each round")  # which is what some of them are about
 @pytest.mark.full("matrices")
 @pytest.mark.parametrize("opt_level", [3, pytest.param(0, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", PROGRAMS)
