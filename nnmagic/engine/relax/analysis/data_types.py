@@ -37,7 +37,7 @@ from nnmagic.relay.passes.defunctionalization import defunctionalize, has_functi
 from nnmagic.relay.structure.callgraph import call_graph, reachable
 from nnmagic.relay.structure.traverse import post_order, rewrite
 from nnmagic.relay.structure.tuple_trees import leaf_types
-from nnmagic.relay.types import ANY, TensorType, TupleType, Type, TypeCall
+from nnmagic.relay.types import ANY, RefType, TensorType, TupleType, Type, TypeCall
 
 _WORDS = TensorType((ANY,), "int64")
 
@@ -101,13 +101,21 @@ def function_values_as_data(module: Module, entry: str) -> Module:
     needed = reachable(call_graph(module), entry)
     functions = {name: function for name, function in module.functions.items() if name in needed}
     used = replace(module, functions=functions)
-    if not has_function_values(used) or any(function.type_params for function in functions.values()):
+    if not has_function_values(used) or any(map(_is_beyond_data, functions.values())):
         return module
     held = (*map(type_of, functions[entry].params), functions[entry].ret_type)
     layouts = CellLayouts(module.types)
     if any(type_ is None or layouts.why_not(type_) is not None for type_ in held):
         return module
     return defunctionalize(used, entry)
+
+
+def _is_beyond_data(function: ir.Function) -> bool:
+    """Return whether a function is generic or holds what is, or has references: these stay functions."""
+    return any(
+        (isinstance(node, ir.Function) and bool(node.type_params)) or isinstance(node.checked_type, RefType)
+        for node in (function, *post_order(function.body))
+    )
 
 
 def _rename(function: ir.Function, old_name: str, new_name: str) -> ir.Function:
