@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from nnmagic.diagnostics import Diagnostic, RelayError
 from nnmagic.relay import expr as ir
 from nnmagic.relay.infer import infer_type
+from nnmagic.relay.infer.calls import without_labels
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
 from nnmagic.relay.passes.rewriting import copy_graph
@@ -37,6 +38,11 @@ def defunctionalize(module: Module, entry: str, taken: Collection[str] = ()) -> 
     made |= {kind.apply: work.apply(kind) for kind in work.kinds.values()}
     types = {**module.types, **work.copies, **{kind.header.name: kind.data for kind in work.kinds.values()}}
     return infer_type(Module(made, types), look_into_callees=True)
+
+
+def shares_sizes(module: Module) -> bool:
+    """Return whether types of functions that are values differ by the sizes that they take or give alone."""
+    return _Defunctionalization(module, set(module.functions)).joins_sizes
 
 
 def has_function_values(module: Module) -> bool:
@@ -72,6 +78,8 @@ class _Defunctionalization:
         self.module = module
         self.names = names
         self.kinds: dict[object, _Kind] = {}
+        #: Whether functions of other sizes have one data type, in which these are not known.
+        self.joins_sizes = False
         self.copies: dict[str, TypeData] = {}
         self.lifted: dict[str, ir.Function] = {}
         self._headers: dict[str, GlobalTypeVar] = {}
@@ -131,6 +139,7 @@ class _Defunctionalization:
             self.kinds[_key(type_)] = _Kind(type_, header, self._new_name(f"call_function{number or ''}"))
         else:
             joined = _joined(kind.type, type_)
+            self.joins_sizes |= without_labels(kind.type) != without_labels(type_)
             assert isinstance(joined, FuncType)
             # Function types that differ in sizes alone share a data type: a value may be either at
             # run time.
