@@ -81,7 +81,7 @@ def change_in_loop(
     ctx.live |= {index for binding in names.values() for index in binding}
     # What a list holds is known only after an item was appended, but its tensor must exist before
     # the loop: a trial elaboration finds the type, and its code is thrown away.
-    if not _find_types(ctx, loop, growths, emit, may_be_unknown=bool(lists.times)):
+    if not _find_types(ctx, loop, growths, emit, may_be_unknown=not lists.are_read):
         for name in (*find_assigned_names(loop), *growths):
             bindings.bind(name, v.FAILED)
         ctx.environment.failed = True

@@ -27,12 +27,14 @@ class LoopLists:
     """The lists that a loop changes.
 
     ``times``: how many items a round appends at most, of lists that get room for all rounds before the loop;
-    nothing else changes or reads these. ``is_stepped``: whether each round appends exactly one.
+    nothing else changes these. ``is_stepped``: whether each round appends exactly one. ``are_read``: whether
+    rounds read other items of lists than the last, as they do of those in ``times`` only if stepped.
     """
 
     values: Mapping[str, v.TupleOf | v.ListOfRows]
     times: Mapping[str, int] = field(default_factory=dict)
     is_stepped: bool = False
+    are_read: bool = True
 
 
 def find_lists(ctx: Elaboration, stmt: tree.For | tree.While) -> LoopLists | None:
@@ -50,11 +52,12 @@ def find_lists(ctx: Elaboration, stmt: tree.For | tree.While) -> LoopLists | Non
         value = list_to_change(ctx, ast.Var(stmt.span, ast.Id(stmt.span, name)))
         if value is not None:
             lists[name] = value
-    if isinstance(stmt, tree.For) and lists and not _reads(stmt, lists):
-        for is_stepped in True, False:
+    if isinstance(stmt, tree.For) and lists and not _reads_outside_of_rounds(stmt, lists):
+        reads = _reads(stmt, lists)
+        for is_stepped in (True,) if reads else (True, False):
             times = _appended_alone(stmt, lists, is_stepped=is_stepped)
-            if times:
-                return LoopLists({name: lists[name] for name in times}, times, is_stepped)
+            if times and (not reads or times.keys() == lists.keys()):
+                return LoopLists({name: lists[name] for name in times}, times, is_stepped, reads)
     return LoopLists(lists) if lists else None
 
 
@@ -88,12 +91,22 @@ def _may_skip(stmt: tree.For) -> bool:
     return any(isinstance(node, leaving) for node in walk(stmt.body, into_functions=False))
 
 
+def _reads_outside_of_rounds(stmt: tree.For, lists: Mapping[str, v.TupleOf | v.ListOfRows]) -> bool:
+    """Return whether the ``else`` of a loop, or a function that a round makes, reads a list."""
+    mentions = Counter(_variables(walk(stmt.body)))
+    in_rounds = Counter(_variables(walk(stmt.body, into_functions=False)))
+    return bool(find_mentioned_names(stmt.orelse) & lists.keys()) or any(
+        mentions[name] > in_rounds[name] for name in lists
+    )
+
+
+def _variables(nodes: Iterable[ast.Node]) -> Iterator[str]:
+    return (node.id.name for node in nodes if isinstance(node, ast.Var))
+
+
 def _reads(stmt: tree.For, lists: Mapping[str, v.TupleOf | v.ListOfRows]) -> bool:
-    """Return whether a loop reads a list that it appends to otherwise than its length and its last item."""
-    if find_mentioned_names(stmt.orelse) & lists.keys():
-        return True
-    nodes = walk(stmt.body)  # also in functions, which may be called later in the round
-    mentions = Counter(node.id.name for node in nodes if isinstance(node, ast.Var))
+    """Return whether rounds read a list that they append to otherwise than its length and its last item."""
+    mentions = Counter(_variables(walk(stmt.body)))
     allowed = Counter[str]()
     for part in walk(stmt.body, into_functions=False):
         match part:

@@ -157,6 +157,21 @@ def _represent_data_types(at: _State, module: Module) -> Module:
     return module
 
 
+#: Those of the passes on loops that functions of the module that call themselves get, too, as gradients are.
+_RECURSION = (
+    CompilerPass(
+        "name_carried_sizes",
+        0,
+        "programs with loops",
+        lambda at, module: name_carried_sizes(module, recursive_functions(call_graph(module)) - {at.entry}),
+    ),
+    CompilerPass(
+        "hoist_loop_invariants",
+        1,
+        "programs with loops",
+        lambda at, module: hoist_loop_invariants(module, at.entry),
+    ),
+)
 _LOOPS = (
     CompilerPass(
         "specialize_functions",
@@ -176,18 +191,7 @@ _LOOPS = (
         "programs with functions as values",
         lambda at, module: function_values_as_data(module, at.entry),
     ),
-    CompilerPass(
-        "name_carried_sizes",
-        0,
-        "programs with loops",
-        lambda at, module: name_carried_sizes(module, recursive_functions(call_graph(module)) - {at.entry}),
-    ),
-    CompilerPass(
-        "hoist_loop_invariants",
-        1,
-        "programs with loops",
-        lambda at, module: hoist_loop_invariants(module, at.entry),
-    ),
+    *_RECURSION,
     CompilerPass(
         "lower_assertions",
         0,
@@ -258,6 +262,8 @@ def optimize(
             reason = ""
             plain, attempt.runs = lowered, None if runs is None else [*runs, *(attempt.runs or [])]
             state = attempt
+    elif recursive_functions(call_graph(state.module)):
+        _run(state, _RECURSION)
     loops |= {name for name, function in state.module.functions.items() if LOOP in function.attrs}
     _run(state, _FUSIONS)
     if runs is not None:

@@ -11,7 +11,7 @@ that it changes. Its callers then give up their arguments, or pass copies.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import tvm
@@ -31,6 +31,9 @@ _Path: TypeAlias = tuple[int, ...]
 #: What a Relax value is made of: a tuple of them, or the memory that an array may be in.
 _Memory: TypeAlias = Any
 
+
+#: The most assumptions about the calls of a function in itself that are tried.
+_MAX_ASSUMPTIONS = 4
 
 #: Finds what a region ends with: of bindings, their result and the function that they are in.
 FindTail: TypeAlias = Callable[[Sequence[RelaxExpr], RelaxExpr, ir.GlobalVar | None], int | None]
@@ -138,10 +141,34 @@ def _plan_function(
     var: ir.GlobalVar | None,
     destinations: Mapping[int, int] | None = None,
 ) -> InPlacePlan:
-    """Plan with all parameters, then without those that turn out to be of others from round to round.
+    """Plan a function; one that calls itself, and goes on afterwards, by what is assumed of these calls.
 
     Those of the entry are ``destinations``; they must be the results that these say.
     """
+    analysis = _analyse(planning, function, var, destinations)
+    safe = analysis.plan
+    if var is None or not analysis.calls_itself:
+        return safe
+    # An assumption that its own plan confirms holds by induction on the depth of the calls. The first
+    # assumes that its calls change what the function does, and return what some path of it does.
+    returned = analysis.may_return()
+    assumed = replace(safe, returned=returned, consumed=safe.consumed.union(returned.values()))
+    for _ in range(_MAX_ASSUMPTIONS):
+        planning.plans[var] = assumed
+        plan = _analyse(planning, function, var, destinations).plan
+        if (plan.consumed, plan.returned) == (assumed.consumed, assumed.returned):
+            return plan
+        assumed = plan
+    return safe
+
+
+def _analyse(
+    planning: _Planning,
+    function: RelaxExpr,
+    var: ir.GlobalVar | None,
+    destinations: Mapping[int, int] | None,
+) -> _FunctionAnalysis:
+    """Analyse with all parameters, then without those that turn out to be of others from round to round."""
     candidates = set(range(len(function.params)) if destinations is None else destinations)
     while True:
         analysis = _FunctionAnalysis(planning, function, var, candidates)
@@ -149,7 +176,7 @@ def _plan_function(
         if destinations is not None:
             wrong |= {param for param in plan.consumed if plan.returned.get(destinations[param]) != param}
         if not wrong:
-            return plan
+            return analysis
         # A greatest fixpoint: all parameters are assumed to be changeable, and each round drops
         # those for which that leads to a contradiction. Fewer candidates can only make others
         # wrong, so it ends.
@@ -163,7 +190,12 @@ class _FunctionAnalysis:
         self, planning: _Planning, function: RelaxExpr, var: ir.GlobalVar | None, candidates: Collection[int]
     ) -> None:
         self.planning, self.var = planning, var
-        self.excluded = set(range(len(function.params))) - set(candidates)
+        self.candidates = frozenset(candidates)
+        self.excluded = set(range(len(function.params))) - self.candidates
+        self.calls_itself = False
+        #: The results whose sizes their type does not say; parameters of which there are views.
+        self.unsized = {at for at, type_ in enumerate(_fields(function.ret_ty)) if not _has_sizes(type_)}
+        self.viewed: set[int | None] = set()
         self.unstable: set[int] = set()
         self.plan = InPlacePlan()
         self.changed: set[int] = set()
@@ -266,7 +298,7 @@ class _FunctionAnalysis:
             return self._kernel(var, call, path)
         # A reshape is a view: its array shares the operand's memory, and changing one changes both.
         if call.op == _RESHAPE:
-            return self._evaluate(call.args[0])
+            return self._view(self._evaluate(call.args[0]))
         if isinstance(call.op, ir.GlobalVar):
             args = [frozenset(_roots(self._evaluate(arg))) for arg in call.args]
             if is_tail and call.op == self.var:
@@ -294,8 +326,13 @@ class _FunctionAnalysis:
         # The planner may read such a kernel as a view, or run it: the result may be in either
         # memory.
         if len(arrays) == 1 and _may_be_view(kernel):
-            return _merge(self._evaluate(arrays[0]), self._new(var.ty))
+            return _merge(self._view(self._evaluate(arrays[0])), self._new(var.ty))
         return self._new(var.ty)
+
+    def _view(self, memory: _Memory) -> _Memory:
+        """Return the memory of an array as that of one of other sizes."""
+        self.viewed.update(root.param for root in _roots(memory))
+        return memory
 
     def _find_updated(
         self, var: RelaxExpr, kernel: ir.GlobalVar, arrays: Sequence[RelaxExpr], path: _Path
@@ -322,6 +359,7 @@ class _FunctionAnalysis:
         self, var: RelaxExpr, call: RelaxExpr, args: Sequence[frozenset[_Root]], path: _Path
     ) -> _Memory:
         plan = self.planning.plans.get(call.op, InPlacePlan())
+        self.calls_itself |= call.op == self.var
         changed: dict[int, frozenset[_Root]] = {}
         for number in sorted(plan.consumed):
             others = [arg for other, arg in enumerate(args) if other != number]
@@ -382,16 +420,32 @@ class _FunctionAnalysis:
             for number in consumed
             if all({root.param for root in args[number]} == {number} for args in self.rounds)
         }
+        self.plan.returned = self._owners(kept, lambda params: params)
+
+    def may_return(self) -> dict[int, int]:
+        """Return the results that are a parameter on some path, and on the others new memory."""
+        return self._owners(self.candidates, lambda params: params - {None})
+
+    def _owners(
+        self,
+        params: Collection[int],
+        owners_of: Callable[[frozenset[int | None]], frozenset[int | None]],
+    ) -> dict[int, int]:
+        """Return the results that are one of some parameters, by their numbers; each at most once.
+
+        ``owners_of``: which parameters count, of those whose memory a result may be in.
+        """
+        owners: dict[int, int] = {}
         counts = {len(results) for results in self.results}
         for result in range(counts.pop()) if len(counts) == 1 else ():
-            owners = {frozenset(root.param for root in _roots(results[result])) for results in self.results}
-            if len(owners) != 1:
-                continue
-            params = owners.pop()
-            owner = next(iter(params), None)
-            if len(params) == 1 and owner in kept and owner not in self.plan.returned.values():
+            found = frozenset(root.param for results in self.results for root in _roots(results[result]))
+            owner = next(iter(owners_of(found)), None)
+            if result in self.unsized and owner in self.viewed:
+                continue  # its sizes are no longer those of the parameter
+            if len(owners_of(found)) == 1 and owner in params and owner not in owners.values():
                 assert owner is not None
-                self.plan.returned[result] = owner
+                owners[result] = owner
+        return owners
 
     def _exchanged(self) -> set[int]:
         """Return the parameters that are changed, and those that take turns with them from round to round."""
@@ -434,6 +488,12 @@ def _merge(lhs: _Memory, rhs: _Memory) -> _Memory:
 
 def _fields(type_: ir.Type) -> list[ir.Type]:
     return list(type_.fields) if isinstance(type_, relax.TupleType) else [type_]
+
+
+def _has_sizes(type_: ir.Type) -> bool:
+    if not isinstance(type_, relax.TensorType) or type_.shape is None:
+        return False
+    return all(isinstance(dim, tirx.IntImm) for dim in type_.shape.values)
 
 
 def _may_be_view(kernel: PrimFunc) -> bool:

@@ -98,7 +98,7 @@ class LinearLoopsEmitter(BodyEmitter):
         self._result_places = {
             number: self.new_local("int64", "result")
             for number, register in enumerate(function.result_registers)
-            if register is None
+            if register is None and number not in function.changed
         }
         self._outcomes = {
             number: aot.Register(dtype, "outcome")
@@ -135,7 +135,7 @@ class LinearLoopsEmitter(BodyEmitter):
         for number, value in enumerate(step.results):
             if not isinstance(value, aot.Storage):
                 pairs.append((self._outcomes[number], value))
-            elif value.kind != "result":
+            elif value.kind != "result" and number in self._result_places:
                 place = first_of(self._result_places[number])
                 nbytes = self.function.result_bytes(number)
                 statements.append(copy_bytes(place, self.address(value), nbytes))

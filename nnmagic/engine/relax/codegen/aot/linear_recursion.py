@@ -11,7 +11,7 @@ from nnmagic.engine.relax.codegen.aot.step_operands import values_read, written_
 
 def find_linear_recursion(function: aot.NativeFunction) -> aot.LinearRecursion | None:
     """Return the call of a function that calls itself once, with the same sizes, in any run of it."""
-    if not function.recursive or function.loops or function.changed or function.result_dims:
+    if not function.recursive or function.loops or function.result_dims:
         return None
     paths = list(_paths(function.body, function))
     # Two calls of itself make a tree of calls, as Fibonacci's numbers do, and mutual recursion a
@@ -24,6 +24,11 @@ def find_linear_recursion(function: aot.NativeFunction) -> aot.LinearRecursion |
     assert isinstance(call, aot.FunctionCall)
     # Levels with other sizes have frames of other sizes.
     if not all(size.same_as(dim) for size, dim in zip(call.sizes, function.dims, strict=True)):
+        return None
+    # A result that is a parameter is in one place on all levels only if each hands that on.
+    if not set(map(function.parameters.__getitem__, function.changed.values())) <= invariant_parameters(
+        function, call
+    ):
         return None
     if any(isinstance(step, aot.DefineSize | aot.NameSizes) for step in function.steps()):
         return None

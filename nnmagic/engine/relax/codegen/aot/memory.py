@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 import tvm
 from tvm import tirx
@@ -90,7 +91,7 @@ def _bases(pointer: aot.Storage) -> Iterator[aot.Storage]:
 
 
 def _write_results_directly(function: aot.NativeFunction) -> None:
-    """Make results of the temporaries that are nothing else."""
+    """Make results of the temporaries that are nothing else, and of those that a branch chooses from."""
     held = {
         storage for pointer in function.pointers if pointer.kind == "pointer" for storage in _bases(pointer)
     }
@@ -110,15 +111,73 @@ def _write_results_directly(function: aot.NativeFunction) -> None:
             by_number.setdefault(number, []).append(storage)
     for storage, positions in numbers.items():
         number = min(positions)
-        alone = len(positions) == 1 and storage not in held and storage not in repeated
-        if (
-            alone
-            and number not in measured
-            and storage.kind == "temporary"
-            and len(by_number[number]) == 1
-            and _fits(function, storage, function.result_bytes(number))
-        ):
-            storage.kind, storage.index = "result", number
+        alone = len(positions) == 1 and len(by_number[number]) == 1 and storage not in repeated
+        if not alone or number in measured or number in function.changed:
+            continue
+        parts = [storage] if storage.kind == "temporary" and storage not in held else []
+        if storage.kind == "pointer" and numbers.keys().isdisjoint(_bases(storage)):
+            parts = _written_in_branches(function, storage)
+        if parts and all(_fits(function, part, function.result_bytes(number)) for part in parts):
+            for part in parts:
+                part.kind, part.index = "result", number
+    function.pointers[:] = [pointer for pointer in function.pointers if pointer.kind != "result"]
+    for region in aot.regions_of(function.body):
+        region[:] = [_without_results(step) if isinstance(step, aot.Assign) else step for step in region]
+
+
+def _without_results(step: aot.Assign) -> aot.Assign:
+    """Return an assignment of what is not written where it belongs already."""
+    return aot.Assign(
+        tuple(pair for pair in step.pairs if isinstance(pair[0], aot.Register) or pair[0].kind != "result")
+    )
+
+
+def _written_in_branches(function: aot.NativeFunction, chosen: aot.Storage) -> list[aot.Storage]:
+    """Return a pointer and what it is chosen from, if each is written in another branch and is nothing else.
+
+    A function that calls itself hands on where its result is so, instead of copying it on each level.
+    """
+    pointers, bases = _pointers_behind(chosen), list(_bases(chosen))
+    holders = (pointer for pointer in function.pointers if pointer not in pointers)
+    if any(base.kind != "temporary" for base in bases) or any(
+        not set(bases).isdisjoint(_bases(holder)) for holder in holders
+    ):
+        return []
+    written = dict[aot.Storage, list[tuple[int, ...]]]()
+    for path, step in _with_paths(function.body):
+        for storage in written_storage(step):
+            written.setdefault(storage, []).append(path)
+    is_apart = all(
+        _are_exclusive(here, there)
+        for one, other in combinations(bases, 2)
+        for here in written.get(one, ())
+        for there in written.get(other, ())
+    )
+    return [*pointers, *bases] if is_apart and pointers.isdisjoint(function.parameters) else []
+
+
+def _pointers_behind(pointer: aot.Storage) -> set[aot.Storage]:
+    """Return a pointer and those that it may have been chosen from."""
+    seen, work = {pointer}, [pointer]
+    while work:
+        more = {source for source in work.pop().sources if source.kind == "pointer"} - seen
+        seen |= more
+        work += more
+    return seen
+
+
+def _with_paths(region: aot.Region, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], aot.Step]]:
+    """Yield each step with its position in each region around it, and in between which branch that is."""
+    for position, step in enumerate(region):
+        yield (*path, position), step
+        if isinstance(step, aot.Branch):
+            for number, part in enumerate((step.then, step.other)):
+                yield from _with_paths(part, (*path, position, number))
+
+
+def _are_exclusive(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Return whether two steps are in different branches of one condition."""
+    return next((at % 2 == 1 for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), False)
 
 
 def _fits(function: aot.NativeFunction, storage: aot.Storage, nbytes: Extent) -> bool:

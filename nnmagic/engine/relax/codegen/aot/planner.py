@@ -21,6 +21,7 @@ from nnmagic.engine.relax.codegen.aot.parallel_loops import changes_one_element,
 from nnmagic.engine.relax.codegen.aot.planning.arrays import (
     ANALYZER,
     UnsupportedError,
+    array_numbers,
     array_of_type,
     fields_of,
     forwarding_position,
@@ -145,6 +146,11 @@ class ProgramPlanner:
         """
         if var not in self.functions:
             self.functions[var] = native = self._declare(var.name_hint, self.module[var])
+            changed = array_numbers(self.module[var], self.in_place[var])
+            for result in set(native.measured_results()) & changed.keys():
+                native.results[result] = native.arrays[changed[result]]  # whose sizes it keeps
+            own = {dim for array in native.results for dim in array.shape}
+            native.result_dims = [dim for dim in native.result_dims if dim in own]
             # A call of itself in its body finds the function declared already.
             if native.result_dims:
                 FunctionPlanner(self, native, self.module[var], var).plan()
@@ -234,8 +240,6 @@ def _resolve_results(native: aot.NativeFunction) -> None:
     native.results = [with_sizes(array, resolved) for array in native.results]
     positions = [number for number, dim in enumerate(native.result_dims) if dim not in resolved]
     native.result_dims = [native.result_dims[number] for number in positions]
-    if set(native.measured_results()) & set(native.changed):
-        raise UnsupportedError
     _replace_exits(
         native, lambda step: replace(step, sizes=tuple(step.sizes[number] for number in positions))
     )

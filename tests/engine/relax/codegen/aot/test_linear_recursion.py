@@ -199,3 +199,68 @@ def test_two_calls_are_no_loop(found):
     )
     assert found["f"] is None
     assert f(20) == 6765
+
+
+LAGGED = {
+    "an array": """
+        def loss(p: Tensor[(2,), f64], y: Tensor[("n",), f64]) -> f64:
+            e = zeros(len(y))
+            total = 0.0
+            for t in range(1, len(y)):
+                e[t] = y[t] - p[0] * y[t - 1] - p[1] * e[t - 1]
+                total += e[t] * e[t]
+            return total
+    """,
+    "a list": """
+        def loss(p: Tensor[(2,), f64], y: Tensor[("n",), f64]) -> f64:
+            e = [0.0]
+            for t in range(1, len(y)):
+                e.append(y[t] - p[0] * y[t - 1] - p[1] * e[t - 1])
+            total = 0.0
+            for t in range(1, len(y)):
+                total += e[t] * e[t]
+            return total
+    """,
+}
+
+
+@pytest.mark.parametrize("kept_in", LAGGED)
+def test_what_all_levels_change_is_one_array(found, kept_in):
+    # One copy a level would be 7 GB, which is refused.
+    source = textwrap.dedent(LAGGED[kept_in]) + textwrap.dedent(
+        """
+        def slope(p: Tensor[(2,), f64], y: Tensor[("n",), f64]):
+            return grad(loss)(p, y)
+        """
+    )
+    f = compile_new(source)
+    p, y = np.array([0.3, -0.2]), np.sin(np.arange(30_000.0))
+    e, d_e, d_p = [0.0], 0.0, np.zeros(2)
+    for t in range(1, len(y)):
+        e.append(y[t] - p[0] * y[t - 1] - p[1] * e[t - 1])
+    for t in range(len(y) - 1, 0, -1):
+        d_e = 2 * e[t] - p[1] * d_e
+        d_p -= d_e * np.array([y[t - 1], e[t - 1]])
+    np.testing.assert_allclose(f(p, y), d_p, rtol=1e-9)
+    assert any(recursion is not None for recursion in found.values())
+
+
+def test_a_parameter_that_levels_hand_on_and_one_returns():
+    f = compile_new(
+        """
+        def fill(n: i64, x: Tensor[("m",), f64]) -> Tensor[("m",), f64]:
+            if n <= 0:
+                return x
+            y = fill(n - 1, x).copy()
+            y[n % len(y)] += n
+            return y
+
+        def both(n: i64, x: Tensor[("m",), f64]) -> tuple[Tensor[("m",), f64], Tensor[("m",), f64]]:
+            return fill(n, x), x
+        """
+    )
+    for n in ROUNDS:
+        filled, given = f(n, np.zeros(5))
+        numbers = np.arange(1.0, n + 1)
+        np.testing.assert_array_equal(filled, np.bincount(np.arange(1, n + 1) % 5, numbers, 5))
+        np.testing.assert_array_equal(given, np.zeros(5))
