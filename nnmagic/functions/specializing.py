@@ -136,7 +136,7 @@ class SpecializingFunction(FunctionAttributes):
         except (TypeError, ValueError, CompileError) as error:
             hide_frames(error)
             raise
-        positional, keywords = self._split(arguments)
+        positional, keywords = compiled._definition.call.split(list(arguments.values()))
         return compiled(*positional, out=out, **keywords)
 
     def _change_arguments(
@@ -170,22 +170,15 @@ class SpecializingFunction(FunctionAttributes):
 
     def specialize_for(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[CompiledFunction, list[Any], dict[str, Any]]:
+    ) -> tuple[CompiledFunction, Sequence[Any], dict[str, Any]]:
         """Return the function compiled for the arguments of a call, and those that it takes.
 
         Raises TypeError, ValueError or TinyNNError.
         """
         bound = self._bind(*args, **kwargs)
         types, values, arguments = self._arguments(bound)
-        return (self._for_arguments(types, values, arguments, bound), *self._split(arguments))
-
-    def _split(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the positional arguments and the keyword arguments of a call."""
-        by_name = {
-            parameter.name for parameter in self._template.info.parameters if parameter.kind == "KEYWORD_ONLY"
-        }
-        positional = [value for name, value in arguments.items() if name not in by_name]
-        return positional, {name: value for name, value in arguments.items() if name in by_name}
+        compiled = self._for_arguments(types, values, arguments, bound)
+        return (compiled, *compiled._definition.call.split(list(arguments.values())))
 
     def _arguments(
         self, bound: Sequence[Any]

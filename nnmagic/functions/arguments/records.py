@@ -86,13 +86,7 @@ class RecordCalls:
             to_tuples(type_, value, parameter.name, makers)
             for type_, value, parameter in zip(self.types, bound, self.call.parameters, strict=True)
         ]
-        names = list(self.call.signature.parameters)
-        by_name = {
-            name: value
-            for name, value in zip(names, values, strict=False)
-            if self.call.signature.parameters[name].kind.name == "KEYWORD_ONLY"
-        }
-        positional = values[: len(values) - len(by_name)]
+        positional, by_name = self.call.split(values)
         if out is None:
             return from_tuples(self.result, self.plain(*positional, **by_name), makers)
         what = f"{self.call.name}() argument 'out'"

@@ -63,9 +63,6 @@ class FlatFunction:
             for path in _paths(type_, parameter.name)
         ]
         self._plain = CompiledFunction(definition, function.cache_info, records=False)
-        self._keywords = [
-            name for name, each in self.call.signature.parameters.items() if each.kind is each.KEYWORD_ONLY
-        ]
 
     def _tensors(self, what: str, type_: Type) -> list[TensorType]:
         """Return the types of the tensors in a type."""
@@ -93,10 +90,8 @@ class FlatFunction:
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """Compute the results. Raises what the function raises."""
         leaves = iter(arrays)
-        args = [rebuild(type_, leaves) for type_ in self.types]
-        first = len(args) - len(self._keywords)
-        keywords = dict(zip(self._keywords, args[first:], strict=True))
-        return list(map(np.asarray, flatten(self._plain(*args[:first], **keywords))))
+        args, keywords = self.call.split([rebuild(type_, leaves) for type_ in self.types])
+        return list(map(np.asarray, flatten(self._plain(*args, **keywords))))
 
     def shapes(
         self, shapes: Sequence[Sequence[Any]], dtypes: Sequence[str] | None = None
@@ -129,7 +124,7 @@ class FlatFunction:
 
     def with_cotangents(self, inputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         """Return the arguments of `pullback`, which takes cotangents ahead of keyword-only parameters."""
-        named = self.types[len(self.types) - len(self._keywords) :]
+        named = self.types[len(self.types) - len(self.call.keyword_only) :]
         first = len(inputs) - sum(len(leaf_types(type_)) for type_ in named)
         return [*inputs[:first], *cotangents, *inputs[first:]]
 

@@ -33,7 +33,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import is_callback
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.defunctionalization import defunctionalize, has_function_values, shares_sizes
+from nnmagic.relay.passes.defunctionalization import defunctionalize, has_function_values
 from nnmagic.relay.structure.callgraph import call_graph, reachable
 from nnmagic.relay.structure.traverse import post_order, rewrite
 from nnmagic.relay.structure.tuple_trees import leaf_types
@@ -108,7 +108,7 @@ def function_values_as_data(module: Module, entry: str) -> Module:
     if any(type_ is None or layouts.why_not(type_) is not None for type_ in held):
         return module
     # Values of one data type with other sizes would be of sizes that nobody knows: of another type in Relay.
-    return module if shares_sizes(used) else defunctionalize(used, entry)
+    return defunctionalize(used, entry, join_sizes=False)
 
 
 def _is_beyond_data(function: ir.Function) -> bool:
