@@ -214,7 +214,7 @@ def _declare_convolution(rank: int) -> None:
         Attr("out_layout", STR, ""),
         Attr("out_dtype", DTYPE, ""),
         attrs_key=f"Conv{rank}DAttrs",
-        traits=Trait.SPECULATABLE | Trait.HEAVY,
+        traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CONVOLVES,
         assume=convolution.assume,
         preconditions=[convolution.precondition, window_has_elements],
         shape_constraints=[_divide_groups],

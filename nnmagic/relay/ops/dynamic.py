@@ -130,7 +130,7 @@ declare(
     *_INIT,
     attrs_key="InitOpAttrs",
     call_order="data shape",
-    traits=Trait.VIEW,
+    traits=Trait.VIEW | Trait.CHECKS_SIZES,
     preconditions=[vector(1)],
 )
 declare(
@@ -142,6 +142,7 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="fill_value shape dtype",
     preconditions=[vector(1)],
+    traits=Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
     "dyn.zeros",
@@ -152,6 +153,7 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="shape dtype",
     preconditions=[vector(0)],
+    traits=Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
     "dyn.nn.pad",
@@ -183,7 +185,7 @@ declare(
     Attr("newshape", array(INTEGER), call_default=()),
     Attr("allowzero", BOOL, default=False),
     call_order="data newshape allowzero",
-    traits=Trait.VIEW,
+    traits=Trait.VIEW | Trait.CHECKS_SIZES,
     preconditions=[vector(1)],
 )
 declare(
@@ -204,7 +206,7 @@ Family("python").declare(
     _window,
     "As strided_slice by begins and lengths, of a part that is certainly inside of the data.",
     Attr("sizes", array(INTEGER)),
-    traits=Trait.VIEW,
+    traits=Trait.VIEW | Trait.KERNEL,
     preconditions=[vector(1), vector(2)],
 )
 declare(
@@ -228,6 +230,7 @@ declare(
     Attr("reps", array(INTEGER), call_default=()),
     call_order="data reps",
     preconditions=[vector(1)],
+    traits=Trait.CHECKS_SIZES,
 )
 declare(
     "dyn.topk",

@@ -165,7 +165,7 @@ declare(
     _where,
     "Elements of x where the condition is true, else of y.",
     numpy="numpy.where",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
     "strided_slice",
@@ -285,6 +285,7 @@ declare(
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
     call_order="data axis indices",
     numpy="numpy.take_along_axis",
+    traits=Trait.CHECKS_SIZES,
 )
 declare(
     "gather_nd",
@@ -309,7 +310,7 @@ declare(
     lambda types, _attrs: TensorType((ANY, len(tensor(types).shape)), "int32"),
     "The indices of the elements that are not zero.",
     numpy="numpy.argwhere",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
     "slice_like",

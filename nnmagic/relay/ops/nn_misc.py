@@ -117,14 +117,20 @@ def _prelu(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return channel_vectors("alpha")(types, attrs)
 
 
-declare("nn.relu", "data", identity, "The element where it is positive, else 0.", traits=Trait.SPECULATABLE)
+declare(
+    "nn.relu",
+    "data",
+    identity,
+    "The element where it is positive, else 0.",
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+)
 declare(
     "nn.leaky_relu",
     "data",
     identity,
     "The element where it is positive, else alpha times it.",
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     elements="floats",
 )
 declare(
@@ -144,7 +150,7 @@ declare(
     channel_vectors("bias"),
     "A vector added along one axis.",
     Attr("axis", INT, 1),
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     assume=assume_channel_vectors,
 )
 declare(
@@ -153,7 +159,7 @@ declare(
     _dropout,
     "Data and a mask; when a program runs nothing is dropped.",
     Attr("rate", FLOAT, 0.5),
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     elements="floats",
 )
 declare(

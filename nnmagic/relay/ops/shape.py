@@ -239,7 +239,12 @@ declare(
     "The same elements in another shape; 0 copies a dimension, -1 infers one.",
     *_NEWSHAPE,
     numpy="numpy.reshape",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES | Trait.VIEW,
+    traits=Trait.SPECULATABLE
+    | Trait.MOVES
+    | Trait.RESHAPES
+    | Trait.VIEW
+    | Trait.CHECKS_SIZES
+    | Trait.KEEPS_ORDER,
 )
 declare(
     "contrib_reverse_reshape",
@@ -270,7 +275,7 @@ declare(
     "Axes in another order; reversed where none is given.",
     Attr("axes", optional(one_or_more(INTEGER)), call_default=None),
     numpy="numpy.transpose",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
 )
 declare(
     "squeeze",
@@ -279,7 +284,7 @@ declare(
     "Data without the given axes of length 1, or without all of them.",
     Attr("axis", AXES, None),
     numpy="numpy.squeeze",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.KEEPS_ORDER,
 )
 declare(
     "expand_dims",
@@ -289,7 +294,7 @@ declare(
     Attr("axis", INT),
     Attr("num_newaxis", INT, 1),
     numpy="numpy.expand_dims",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
 )
 declare(
     "reverse",
@@ -298,7 +303,7 @@ declare(
     "The elements along an axis in reverse order.",
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
     numpy="numpy.flip",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
 )
 declare(
     "reverse_sequence",
@@ -322,7 +327,7 @@ declare(
     "data",
     _batch_flatten,
     "Each element of the batch as one row.",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
 )
 declare(
     "sliding_window",
@@ -343,7 +348,7 @@ declare(
     "The shape as a tensor.",
     Attr("dtype", DTYPE, "", call_default="int32"),
     numpy="numpy.shape",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
     "ndarray_size",
@@ -352,7 +357,7 @@ declare(
     "The number of elements as a scalar.",
     Attr("dtype", DTYPE, "", call_default="int32"),
     numpy="numpy.size",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
     "collapse_sum_like",

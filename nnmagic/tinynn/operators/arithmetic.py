@@ -71,15 +71,9 @@ NAMED: dict[str, AnyOp] = {
     "bitwise_xor": BuiltinOp.BitXor,
 }
 
-#: Operators with one Relay operator for bools and another for integers.
-_BITWISE: dict[AnyOp, tuple[str, str]] = {
-    BuiltinOp.BitAnd: ("logical_and", "bitwise_and"),
-    BuiltinOp.BitOr: ("logical_or", "bitwise_or"),
-    BuiltinOp.BitXor: ("logical_xor", "bitwise_xor"),
-}
-#: Operators of two tensors that are one Relay operator for every dtype.
+#: The Relay operators of operators of two tensors; of bools, those that are bitwise are logical.
 _BINARY: dict[AnyOp, str] = {
-    **{op: name for name, op in NAMED.items() if op is not BuiltinOp.Div and op not in _BITWISE},
+    **{op: name for name, op in NAMED.items() if op is not BuiltinOp.Div},
     BuiltinOp.Mod: "floor_mod",
 }
 _ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
@@ -168,11 +162,10 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
         return _integer_power(sign, first, second, span)
     if tensor_type(first).dtype == "bool" and op in _ON_BOOLS:
         return _apply_to_bools(op, sign, first, second, span)
-    names = _BITWISE.get(op)
-    if names is not None:
-        name = names[0] if tensor_type(first).dtype == "bool" else names[1]
-        return _apply_with_check(sign, name, first, second, span)
-    return _apply_with_check(sign, _BINARY[op], first, second, span)
+    name = _BINARY[op]
+    if tensor_type(first).dtype == "bool":
+        name = name.replace("bitwise", "logical")
+    return _apply_with_check(sign, name, first, second, span)
 
 
 #: Arithmetic of two bools, as logical operators; None where NumPy refuses it, too.
