@@ -50,8 +50,8 @@ def _window(
 #: No axis of which only the call knows the size is longer.
 _LONGEST = 1 << 40
 
-#: What each operator that TVM's Relay lacks stands for, in terms of its operands and attributes. Some take the
-#: ``shape`` of the first operand.
+#: What each operator that TVM's Relay lacks stands for, in terms of its operands and attributes. Some take
+#: the ``shape`` of the first operand.
 EXPANSIONS: Mapping[str, Callable[..., Any]] = {
     "linalg.det": _det,
     "numpy.arctan2": special.arctan2,
