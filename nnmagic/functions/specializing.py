@@ -14,19 +14,12 @@ import numpy as np
 from nnmagic.cache import Entry
 from nnmagic.diagnostics import CompileError, Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
+from nnmagic.functions.arguments import open_signatures
 from nnmagic.functions.arguments.argument_types import (
     PYTHON_INTEGERS,
     argument_type,
     is_known_value,
     plain_number,
-)
-from nnmagic.functions.arguments.open_signatures import (
-    LEFT_OUT,
-    Key,
-    binder,
-    is_open,
-    signature,
-    specialization_key,
 )
 from nnmagic.functions.caching.compile_options import Options
 from nnmagic.functions.caching.fingerprint import fingerprint
@@ -109,19 +102,19 @@ class SpecializingFunction(FunctionAttributes):
         names = {parameter.name for parameter in info.parameters}
         self._template = template
         self._cache_info = cache_info
-        self._compiled: dict[Key, CompiledFunction] = {}
+        self._compiled: dict[open_signatures.Key, CompiledFunction] = {}
         #: For types of a call, the arguments that are known when the function is compiled for them.
-        self._needed: dict[Key, tuple[str, ...]] = {}
+        self._needed: dict[open_signatures.Key, tuple[str, ...]] = {}
         #: Types of calls whose sizes stand for the names of those of other parameters.
-        self._sized: set[Key] = set()
+        self._sized: set[open_signatures.Key] = set()
         self._compiling = Lock()
         self._ufunc: np.ufunc | None = None
         self._known_as: str | None = None
         self._takes_out = "out" not in names
-        self._bind = binder(info)
+        self._bind = open_signatures.binder(info)
         self._patterns = [info.open.get(parameter.name) for parameter in info.parameters]
         names_of = template.qualname, template.module
-        self._describe(info.name, *names_of, info.docstring, signature(info), wrapped)
+        self._describe(info.name, *names_of, info.docstring, open_signatures.signature(info), wrapped)
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function, compiled for the types of the arguments; see the class."""
@@ -190,12 +183,12 @@ class SpecializingFunction(FunctionAttributes):
         converts = self._template.options.convert
         for parameter, pattern, value in self._rows(bound):
             name = parameter.name
-            if value is LEFT_OUT:
-                if not is_open(pattern):
+            if value is open_signatures.LEFT_OUT:
+                if not open_signatures.is_open(pattern):
                     values[name] = parameter.default
             elif pattern is None and is_known_value(value):
                 values[name] = value
-            elif is_open(pattern):
+            elif open_signatures.is_open(pattern):
                 what = f"{self.name}() argument {name!r}"
                 types[name], arguments[name] = argument_type(what, pattern, value, converts=converts)
             else:
@@ -218,7 +211,7 @@ class SpecializingFunction(FunctionAttributes):
 
         Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
         """
-        key = specialization_key(types, values)
+        key = open_signatures.specialization_key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
         sized = {**types, **self._sizes_of(bound)}
@@ -260,7 +253,7 @@ class SpecializingFunction(FunctionAttributes):
         bound: Sequence[Any],
     ) -> CompiledFunction:
         """Return the function compiled for types, and for the numbers of a call that it needs to know."""
-        key = specialization_key(types, values)
+        key = open_signatures.specialization_key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
         rows = self._rows(bound)
@@ -345,7 +338,7 @@ class SpecializingFunction(FunctionAttributes):
     def _specialize(
         self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
     ) -> CompiledFunction:
-        key = specialization_key(types, values)
+        key = open_signatures.specialization_key(types, values)
         compiled = self._compiled.get(key)
         if compiled is None:
             with self._compiling:
@@ -535,7 +528,7 @@ class SpecializingFunction(FunctionAttributes):
         return f"compiled for {count} set{'' if count == 1 else 's'} of types"
 
     def _format_signature(self) -> str:
-        return str(signature(self._template.info))
+        return str(open_signatures.signature(self._template.info))
 
     def _source_holder(self) -> FunctionType | ModuleType:
         info, key = self._template.info, self._template.key
@@ -558,8 +551,8 @@ def _restored(
     identity: str,
     template: Template,
     cache_info: CacheInfo,
-    compiled: Sequence[tuple[Key, CompiledFunction]],
-    needed: Sequence[tuple[Key, tuple[str, ...]]],
+    compiled: Sequence[tuple[open_signatures.Key, CompiledFunction]],
+    needed: Sequence[tuple[open_signatures.Key, tuple[str, ...]]],
 ) -> SpecializingFunction:
     """Return the function of a pickle: the same object as long as it is among those that were loaded last."""
     from nnmagic.functions.saving import LOADED
@@ -587,7 +580,7 @@ def _of_lists(error: TinyNNError, lists: Sequence[str]) -> TinyNNError:
     return TinyNNError([replace(first, hint=hint), *rest])
 
 
-def _shown_values(key: Key) -> str:
+def _shown_values(key: open_signatures.Key) -> str:
     shown = ", ".join(f"{name}={_shown_value(value)}" for name, value in key[1])
     return f"  # {shown}" if shown else ""
 

@@ -21,16 +21,16 @@ OTHER_WORDS = (
 )
 
 TABLES = {
-    "engine/relax/analysis/value_sizes.py _ARITHMETIC": "what computes a size of sizes",
-    "engine/relax/analysis/value_sizes.py _SIZES": "which operand is a size of the result",
-    "jupyter/operator_search.py _SYNONYMS": "words that people search for",
-    "relay/passes/expand_operators.py EXPANSIONS": "rules: what operators stand for",
-    "relay/passes/numpy_evaluator.py _GROUPS": "rules: how constants are folded",
-    "relay/passes/partial_sorts.py _SORTS": "what becomes which form of topk",
-    "tinynn/analysis/dependences.py _EXTREMES": "Python's and NumPy's names",
-    "tinynn/analysis/kernels.py _INDEXING": "what a kernel may do to one element",
-    "tinynn/operators/arithmetic.py NAMED": "the signs of the language",
-    "tinynn/values/operator_restrictions.py _RULES": "rules: what cells refuse beyond Relay",
+    "engine.relax.analysis.value_sizes _ARITHMETIC": "what computes a size of sizes",
+    "engine.relax.analysis.value_sizes _SIZES": "which operand is a size of the result",
+    "jupyter.operator_search _SYNONYMS": "words that people search for",
+    "relay.passes.expand_operators EXPANSIONS": "rules: what operators stand for",
+    "relay.passes.numpy_evaluator _GROUPS": "rules: how constants are folded",
+    "relay.passes.partial_sorts _SORTS": "what becomes which form of topk",
+    "tinynn.analysis.dependences _EXTREMES": "Python's and NumPy's names",
+    "tinynn.analysis.kernels _INDEXING": "what a kernel may do to one element",
+    "tinynn.operators.arithmetic NAMED": "the signs of the language",
+    "tinynn.values.operator_restrictions _RULES": "rules: what cells refuse beyond Relay",
 }
 
 
@@ -49,7 +49,8 @@ def tables() -> set[str]:
                 names = [word for word in words if word in OPERATORS]
                 if len(set(names)) >= 3 and len(names) >= 0.6 * len(words):
                     target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-                    found.add(f"{module} {ast.unparse(target)}")
+                    name = module.removesuffix(".py").replace("/", ".")
+                    found.add(f"{name} {ast.unparse(target)}")
     return found
 
 
