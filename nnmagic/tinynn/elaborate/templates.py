@@ -19,7 +19,7 @@ from nnmagic.tinynn.elaborate.annotation_types import is_python_number, paramete
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.generators import call_with_generators, require_generator
 from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal, as_compiled_function
-from nnmagic.tinynn.program import NumberType, Specialization
+from nnmagic.tinynn.program import MISSING, NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
 from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
@@ -266,12 +266,8 @@ def specialized(
     for name, operand in given.items():
         if not is_own and operand.value is defaults[name]:
             continue
-        try:
-            known = v.static_value(operand.value)
-        except v.NotStaticError:
-            types[name] = _argument_type(written, name, operand)
-            continue
-        if is_own and is_number(known):  # which changes from call to call
+        known = v.static_or(operand.value, MISSING)
+        if known is MISSING or (is_own and is_number(known)):  # a number changes from call to call
             types[name] = _argument_type(written, name, operand)
         else:
             values[name] = known

@@ -191,10 +191,7 @@ _SMALL_POWERS = range(1, 9)
 
 def _integer_power(sign: str, base: v.Operand, exponent: v.Operand, span: Span) -> v.Computed:
     """Compute ``base ** exponent`` of integers; it wraps, and refuses negative exponents, as in NumPy."""
-    try:
-        number = v.static_value(exponent.value)
-    except v.NotStaticError:
-        number = None
+    number = v.static_or(exponent.value, None)
     if isinstance(number, int) and number >= 0:
         return _static_power(sign, base, exponent, int(number), span)
     return _apply_with_check(sign, "power", base, exponent, span)
@@ -313,10 +310,7 @@ def _no_complex(sign: str, name: str, operand: v.Operand) -> v.RefusalError:
 
 
 def _fold_unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
-    try:
-        static = v.static_value(operand.value)
-    except v.NotStaticError:
-        static = None
+    static = v.static_or(operand.value, None)
     apply_to: dict[BuiltinOp, Callable[[Any], object]] = {
         BuiltinOp.USub: python.neg,
         BuiltinOp.UAdd: python.pos,

@@ -74,10 +74,7 @@ def tuple_of(row: v.Value, columns: v.Columns, span: Span) -> v.Value:
 
 
 def _index_dictionary(value: v.DictOf, index: Sequence[v.Operand]) -> v.Value:
-    try:
-        key = v.static_value(index[0].value) if len(index) == 1 else None
-    except v.NotStaticError:
-        key = None
+    key = v.static_or(index[0].value, None) if len(index) == 1 else None
     if not isinstance(key, str | int | float | tuple):
         message = f"a dictionary's key must be known at compile time, not {describe(index[0].value)}"
         if len(index) == 1 and isinstance(index[0].value, v.Computed):
@@ -145,10 +142,7 @@ def _index_tuple(value: v.TupleOf, index: Sequence[v.Operand], span: Span) -> v.
 
 
 def _static_int_or_none(operand: v.Operand) -> int | None:
-    try:
-        number = v.static_value(operand.value)
-    except v.NotStaticError:
-        return None
+    number = v.static_or(operand.value, None)
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
