@@ -26,7 +26,7 @@ from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype, number_constant
-from nnmagic.tinynn.values.operator_calls import as_computed
+from nnmagic.tinynn.values.operator_calls import as_computed, is_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.weak_types import as_weak
 
@@ -118,10 +118,7 @@ def fit_pattern(
         if pattern.allows(natural_dtype(number)):
             return operand.value
     wanted = f"`{parameter}` is {pattern!r}"
-    try:
-        tensor = as_computed(operand)
-    except v.RefusalError:
-        tensor = None
+    tensor = as_computed(operand) if is_computed(operand.value) else None
     if tensor is None or not isinstance(tensor.type, TensorType):
         raise v.RefusalError(f"{function}: {wanted}, not {describe(operand.value)}", operand.span)
     type_ = tensor.type
@@ -296,17 +293,15 @@ def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | 
     if isinstance(value, v.Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float | complex)
         return NumberType((), natural_dtype(value.value))
-    try:
-        tensor = as_computed(as_number(operand))
-    except v.RefusalError:
-        tensor = None
+    operand = as_number(operand)
+    tensor = as_computed(operand) if is_computed(operand.value) else None
     if tensor is None or isinstance(tensor.type, FuncType):
         message = (
             f"{function}: `{parameter}` is {describe(value)}, which an earlier cell's function cannot take"
         )
         hint = "define the function in this cell, or write the type of the parameter"
         raise v.RefusalError(message, operand.span, hint=hint)
-    return _with_numbers(tensor.type, operand.value)
+    return _with_numbers(tensor.type, value)
 
 
 def _with_numbers(type_: Type, value: v.Value) -> Type:
