@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from functools import reduce as fold
 from operator import add, itemgetter
 from typing import Any
@@ -19,6 +20,7 @@ from dask.delayed import Delayed
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.relax.analysis.dim_labels import label_of, names_in, size_of
+from nnmagic.functions.arguments.records import named_fields
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.derivatives.transformations import Argnums
 from nnmagic.functions.derivatives.transformations import value_and_grad as gradient_of
@@ -122,9 +124,6 @@ class _Blocks:
                 f"{function.name}() changes its arguments, which blocks do not keep: return the values"
             )
         operands: list[Any] = []
-        keywords = [
-            name for name, each in call.signature.parameters.items() if each.kind is each.KEYWORD_ONLY
-        ]
         for parameter, value in zip(call.parameters, call.bind(args, kwargs), strict=True):
             operands += self._operand(parameter.name, parameter.type, value)
         chunks, _ = da.core.unify_chunks(*operands)
@@ -133,7 +132,7 @@ class _Blocks:
         #: The sizes of the other names.
         self.sizes = {label: own[0] for label, own in chunks.items() if len(own) == 1}
         self.results = da.blockwise(
-            _Call(function, keywords),
+            partial(_call, function),
             tuple(self.chunks),
             *operands,
             dtype=object,
@@ -209,15 +208,10 @@ class _Blocks:
         return [float(weight) for weight in np.ravel(grid)]
 
 
-class _Call:
-    """A call of a function with all arguments by position."""
-
-    def __init__(self, function: CompiledFunction, keywords: Sequence[str]) -> None:
-        self.function, self.keywords = function, list(keywords)
-
-    def __call__(self, *args: Any) -> Any:
-        first = len(args) - len(self.keywords)
-        return self.function(*args[:first], **dict(zip(self.keywords, args[first:], strict=True)))
+def _call(function: CompiledFunction, *values: Any) -> Any:
+    """Call a function with the values of all its parameters by position."""
+    args, keywords = function._definition.call.split(values)
+    return function(*args, **keywords)
 
 
 def _identity(result: Any) -> Any:
@@ -243,10 +237,10 @@ def _sum(lhs: Any, rhs: Any) -> Any:
 
 def _map_leaves(function: Callable[..., Any], *results: Any) -> Any:
     """Return the results of a function for the leaves of tuples and records."""
-    first = results[0]
-    if isinstance(first, dict):
-        return {name: _map_leaves(function, *(each[name] for each in results)) for name in first}
-    if not isinstance(first, tuple):
+    if isinstance(results[0], tuple) and not hasattr(results[0], "_fields"):
+        return tuple(_map_leaves(function, *parts) for parts in zip(*results, strict=True))
+    named = [fields for result in results if (fields := named_fields(result)) is not None]
+    if not named:
         return function(*results)
-    parts = [_map_leaves(function, *each) for each in zip(*results, strict=True)]
-    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+    names, make = named[0]
+    return make({name: _map_leaves(function, *(fields[name] for fields, _ in named)) for name in names})

@@ -14,19 +14,12 @@ import numpy as np
 from nnmagic.cache import Entry
 from nnmagic.diagnostics import CompileError, Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
+from nnmagic.functions.arguments import open_signatures
 from nnmagic.functions.arguments.argument_types import (
     PYTHON_INTEGERS,
     argument_type,
     is_known_value,
     plain_number,
-)
-from nnmagic.functions.arguments.open_signatures import (
-    LEFT_OUT,
-    Key,
-    binder,
-    is_open,
-    signature,
-    specialization_key,
 )
 from nnmagic.functions.caching.compile_options import Options
 from nnmagic.functions.caching.fingerprint import fingerprint
@@ -109,19 +102,19 @@ class SpecializingFunction(FunctionAttributes):
         names = {parameter.name for parameter in info.parameters}
         self._template = template
         self._cache_info = cache_info
-        self._compiled: dict[Key, CompiledFunction] = {}
+        self._compiled: dict[open_signatures.Key, CompiledFunction] = {}
         #: For types of a call, the arguments that are known when the function is compiled for them.
-        self._needed: dict[Key, tuple[str, ...]] = {}
+        self._needed: dict[open_signatures.Key, tuple[str, ...]] = {}
         #: Types of calls whose sizes stand for the names of those of other parameters.
-        self._sized: set[Key] = set()
+        self._sized: set[open_signatures.Key] = set()
         self._compiling = Lock()
         self._ufunc: np.ufunc | None = None
         self._known_as: str | None = None
         self._takes_out = "out" not in names
-        self._bind = binder(info)
+        self._bind = open_signatures.binder(info)
         self._patterns = [info.open.get(parameter.name) for parameter in info.parameters]
         names_of = template.qualname, template.module
-        self._describe(info.name, *names_of, info.docstring, signature(info), wrapped)
+        self._describe(info.name, *names_of, info.docstring, open_signatures.signature(info), wrapped)
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function, compiled for the types of the arguments; see the class."""
@@ -136,7 +129,7 @@ class SpecializingFunction(FunctionAttributes):
         except (TypeError, ValueError, CompileError) as error:
             hide_frames(error)
             raise
-        positional, keywords = self._split(arguments)
+        positional, keywords = compiled._definition.call.split(list(arguments.values()))
         return compiled(*positional, out=out, **keywords)
 
     def _change_arguments(
@@ -170,22 +163,15 @@ class SpecializingFunction(FunctionAttributes):
 
     def specialize_for(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[CompiledFunction, list[Any], dict[str, Any]]:
+    ) -> tuple[CompiledFunction, Sequence[Any], dict[str, Any]]:
         """Return the function compiled for the arguments of a call, and those that it takes.
 
         Raises TypeError, ValueError or TinyNNError.
         """
         bound = self._bind(*args, **kwargs)
         types, values, arguments = self._arguments(bound)
-        return (self._for_arguments(types, values, arguments, bound), *self._split(arguments))
-
-    def _split(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the positional arguments and the keyword arguments of a call."""
-        by_name = {
-            parameter.name for parameter in self._template.info.parameters if parameter.kind == "KEYWORD_ONLY"
-        }
-        positional = [value for name, value in arguments.items() if name not in by_name]
-        return positional, {name: value for name, value in arguments.items() if name in by_name}
+        compiled = self._for_arguments(types, values, arguments, bound)
+        return (compiled, *compiled._definition.call.split(list(arguments.values())))
 
     def _arguments(
         self, bound: Sequence[Any]
@@ -197,12 +183,12 @@ class SpecializingFunction(FunctionAttributes):
         converts = self._template.options.convert
         for parameter, pattern, value in self._rows(bound):
             name = parameter.name
-            if value is LEFT_OUT:
-                if not is_open(pattern):
+            if value is open_signatures.LEFT_OUT:
+                if not open_signatures.is_open(pattern):
                     values[name] = parameter.default
             elif pattern is None and is_known_value(value):
                 values[name] = value
-            elif is_open(pattern):
+            elif open_signatures.is_open(pattern):
                 what = f"{self.name}() argument {name!r}"
                 types[name], arguments[name] = argument_type(what, pattern, value, converts=converts)
             else:
@@ -225,7 +211,7 @@ class SpecializingFunction(FunctionAttributes):
 
         Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
         """
-        key = specialization_key(types, values)
+        key = open_signatures.specialization_key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
         sized = {**types, **self._sizes_of(bound)}
@@ -267,7 +253,7 @@ class SpecializingFunction(FunctionAttributes):
         bound: Sequence[Any],
     ) -> CompiledFunction:
         """Return the function compiled for types, and for the numbers of a call that it needs to know."""
-        key = specialization_key(types, values)
+        key = open_signatures.specialization_key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
         rows = self._rows(bound)
@@ -352,7 +338,7 @@ class SpecializingFunction(FunctionAttributes):
     def _specialize(
         self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
     ) -> CompiledFunction:
-        key = specialization_key(types, values)
+        key = open_signatures.specialization_key(types, values)
         compiled = self._compiled.get(key)
         if compiled is None:
             with self._compiling:
@@ -542,7 +528,7 @@ class SpecializingFunction(FunctionAttributes):
         return f"compiled for {count} set{'' if count == 1 else 's'} of types"
 
     def _format_signature(self) -> str:
-        return str(signature(self._template.info))
+        return str(open_signatures.signature(self._template.info))
 
     def _source_holder(self) -> FunctionType | ModuleType:
         info, key = self._template.info, self._template.key
@@ -565,8 +551,8 @@ def _restored(
     identity: str,
     template: Template,
     cache_info: CacheInfo,
-    compiled: Sequence[tuple[Key, CompiledFunction]],
-    needed: Sequence[tuple[Key, tuple[str, ...]]],
+    compiled: Sequence[tuple[open_signatures.Key, CompiledFunction]],
+    needed: Sequence[tuple[open_signatures.Key, tuple[str, ...]]],
 ) -> SpecializingFunction:
     """Return the function of a pickle: the same object as long as it is among those that were loaded last."""
     from nnmagic.functions.saving import LOADED
@@ -594,7 +580,7 @@ def _of_lists(error: TinyNNError, lists: Sequence[str]) -> TinyNNError:
     return TinyNNError([replace(first, hint=hint), *rest])
 
 
-def _shown_values(key: Key) -> str:
+def _shown_values(key: open_signatures.Key) -> str:
     shown = ", ".join(f"{name}={_shown_value(value)}" for name, value in key[1])
     return f"  # {shown}" if shown else ""
 

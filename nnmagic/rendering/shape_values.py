@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnmagic.relay.expr import Call, Constant, Expr, Function, Let, OpRef, Var
+from nnmagic.relay.expr import Call, Constant, Expr, Function, Let, OpRef, Var, operator_of
+from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.text.literals import scalar_text
 from nnmagic.relay.types import TensorType
 
 #: Operators of sizes that Python has as signs.
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "floor_divide": "//", "divide": "/", "floor_mod": "%"}
-#: Operators whose results are arrays of the program, though sizes decide them.
-_ARRAYS = ("arange", "full", "zeros", "ones", "dyn.full", "dyn.zeros", "dyn.ones")
 
 
 def shape_values(function: Function) -> Mapping[Expr, str]:
@@ -29,11 +28,16 @@ def shape_values(function: Function) -> Mapping[Expr, str]:
                 texts[node] = f"{name}.shape"
             case Call(op=OpRef(name="shape_of")):
                 texts[node] = "(...).shape"
-            case Call(op=OpRef(name=name), args=args) if name not in _ARRAYS and _is_small(node):
+            case Call(op=OpRef(name=name), args=args) if not _makes_array(node) and _is_small(node):
                 operands = [texts.get(arg) or _number(arg) for arg in args]
                 if any(arg in texts for arg in args) and None not in operands:
                     texts[node] = _text(name, [str(operand) for operand in operands])
     return {node: text for node, text in texts.items() if isinstance(node, Call)}
+
+
+def _makes_array(node: Expr) -> bool:
+    """Return whether a value is an array of the program, though sizes decide it."""
+    return operator_of(node) == "arange" or Trait.FILLS in traits_of(node)
 
 
 def _is_small(node: Expr) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, GenericAlias
+from typing import Any
 
 import numpy as np
 
@@ -100,6 +101,19 @@ class CallAdapter:
             *(["what it returns"] if self.result is not None else []),
             *(names[number] for number in self.destinations),
         ]
+
+    @property
+    def keyword_only(self) -> list[str]:
+        """The names of the parameters that a call gives by name; they are the last ones."""
+        return [name for name, shown in self.signature.parameters.items() if shown.kind is shown.KEYWORD_ONLY]
+
+    def split(self, values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Return the values of all parameters as the positional and the keyword arguments of a call."""
+        if self.arity is not None:
+            return values, {}
+        names = self.keyword_only
+        first = len(values) - len(names)
+        return values[:first], dict(zip(names, values[first:], strict=True))
 
     def bind(self, args: Sequence[object], keywords: Mapping[str, object]) -> tuple[object, ...]:
         """Return the arguments in the order of the parameters. Raises Python's own TypeError."""

@@ -18,49 +18,36 @@ import numpy as np
 
 from nnmagic.diagnostics import closest, kind_of
 from nnmagic.functions.arguments.calls import CallAdapter
-from nnmagic.relay.types import (
-    CHOICE,
-    DICTIONARY,
-    ITEMS,
-    KNOWN,
-    LIST,
-    LISTS,
-    OPTIONAL,
-    SET,
-    TABLE,
-    RecordType,
-    TupleType,
-    Type,
-)
+from nnmagic.relay import types as ty
 
 #: Makes a record of its fields, in their order.
 Maker = Callable[[Sequence[object]], object]
 
 
-def record_class(record: RecordType) -> type:
+def record_class(record: ty.RecordType) -> type:
     """Return the class that stands for a record in the notebook: a NamedTuple of its fields."""
     return _record_class(record.name, record.names, record.fields)
 
 
 @lru_cache(maxsize=256)
-def _record_class(name: str, names: tuple[str, ...], types: tuple[Type, ...]) -> type:
+def _record_class(name: str, names: tuple[str, ...], types: tuple[ty.Type, ...]) -> type:
     """Return the same class for the same record, so that its values can be pickled."""
     record_class = namedtuple(name, names, module="__main__")  # type: ignore[misc]
-    record_class.__relay_record__ = RecordType(types, name, names)  # type: ignore[attr-defined] # what a later cell knows of it
+    record_class.__relay_record__ = ty.RecordType(types, name, names)  # type: ignore[attr-defined] # what a later cell knows of it
     record_class.__doc__ = f"{name}({', '.join(names)})"
     return record_class
 
 
-def records_in(type_: Type | None) -> Iterator[RecordType]:
+def records_in(type_: ty.Type | None) -> Iterator[ty.RecordType]:
     """Yield the records in a type."""
-    if isinstance(type_, TupleType):
-        if isinstance(type_, RecordType):
+    if isinstance(type_, ty.TupleType):
+        if isinstance(type_, ty.RecordType):
             yield type_
         for field in type_.fields:
             yield from records_in(field)
 
 
-def holds_record(type_: Type) -> bool:
+def holds_record(type_: ty.Type) -> bool:
     """Return whether a type is a record, or a tuple that holds one."""
     return next(records_in(type_), None) is not None
 
@@ -69,7 +56,7 @@ class RecordCalls:
     """The calls of a function that takes or gives records: the function itself knows tuples only."""
 
     def __init__(
-        self, call: CallAdapter, types: Sequence[Type], result: Type, plain: Callable[..., Any]
+        self, call: CallAdapter, types: Sequence[ty.Type], result: ty.Type, plain: Callable[..., Any]
     ) -> None:
         self.call = call
         self.types = types
@@ -86,13 +73,7 @@ class RecordCalls:
             to_tuples(type_, value, parameter.name, makers)
             for type_, value, parameter in zip(self.types, bound, self.call.parameters, strict=True)
         ]
-        names = list(self.call.signature.parameters)
-        by_name = {
-            name: value
-            for name, value in zip(names, values, strict=False)
-            if self.call.signature.parameters[name].kind.name == "KEYWORD_ONLY"
-        }
-        positional = values[: len(values) - len(by_name)]
+        positional, by_name = self.call.split(values)
         if out is None:
             return from_tuples(self.result, self.plain(*positional, **by_name), makers)
         what = f"{self.call.name}() argument 'out'"
@@ -100,22 +81,22 @@ class RecordCalls:
         return out
 
 
-def to_tuples(type_: Type, value: object, path: str, makers: dict[str, Maker]) -> object:
+def to_tuples(type_: ty.Type, value: object, path: str, makers: dict[str, Maker]) -> object:
     """Return a value with tuples for its records; note how each was made. Raises TypeError."""
-    if not isinstance(type_, TupleType) or not holds_record(type_):
+    if not isinstance(type_, ty.TupleType) or not holds_record(type_):
         return value
-    if not isinstance(type_, RecordType):
+    if not isinstance(type_, ty.RecordType):
         if not isinstance(value, tuple | list) or len(value) != len(type_.fields):
             return value  # the call refuses it
         rows = enumerate(zip(type_.fields, value, strict=True))
         return tuple(
             to_tuples(field_type, value_part, f"{path}[{i}]", makers) for i, (field_type, value_part) in rows
         )
-    if type_.name == KNOWN:
+    if type_.name == ty.KNOWN:
         return ()
-    if type_.name == TABLE and isinstance(value, Mapping):
+    if type_.name == ty.TABLE and isinstance(value, Mapping):
         value = (np.array(list(value)), np.array(list(value.values())))
-    if type_.name == LIST and isinstance(value, list):
+    if type_.name == ty.LIST and isinstance(value, list):
         value = (np.array(value),)
     fields, maker = _fields_of(type_, value, path)
     makers.setdefault(type_.name, maker)
@@ -126,7 +107,7 @@ def to_tuples(type_: Type, value: object, path: str, makers: dict[str, Maker]) -
     )
 
 
-def _fields_of(record: RecordType, value: object, path: str) -> tuple[list[object], Maker]:
+def _fields_of(record: ty.RecordType, value: object, path: str) -> tuple[list[object], Maker]:
     """Return the fields of a record in their order, and what makes one of the same kind."""
     if isinstance(value, tuple | list) and not hasattr(type(value), "_fields"):
         if len(value) == len(record.fields):
@@ -223,7 +204,7 @@ def _frame(value: Any, columns: dict[str, Any], index: Any = None) -> object:
     return type(value)(columns, index=index) if keeps else type(value)(columns)
 
 
-def _check_names(record: RecordType, names: Sequence[str], path: str) -> None:
+def _check_names(record: ty.RecordType, names: Sequence[str], path: str) -> None:
     """Check that a value has the fields of a record, and no others. Raises TypeError."""
     for name in record.names:
         if name not in names:
@@ -235,29 +216,29 @@ def _check_names(record: RecordType, names: Sequence[str], path: str) -> None:
             raise TypeError(f"{path}: {record.name} has no field {name!r}{meant}")
 
 
-def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
+def from_tuples(type_: ty.Type, value: Any, makers: Mapping[str, Maker]) -> object:
     """Return a result with records: of the kind of the arguments, else the record's own class."""
-    if not isinstance(type_, TupleType) or not holds_record(type_):
+    if not isinstance(type_, ty.TupleType) or not holds_record(type_):
         return value
-    if isinstance(type_, RecordType) and type_.name == TABLE:
+    if isinstance(type_, ty.RecordType) and type_.name == ty.TABLE:
         return _dictionary(*value)
-    if isinstance(type_, RecordType) and type_.name in (KNOWN, CHOICE):
+    if isinstance(type_, ty.RecordType) and type_.name in (ty.KNOWN, ty.CHOICE):
         return type_.names[int(value[0]) if value else 0]
-    if isinstance(type_, RecordType) and type_.name == OPTIONAL:
+    if isinstance(type_, ty.RecordType) and type_.name == ty.OPTIONAL:
         return from_tuples(type_.fields[1], value[1], makers) if value[0] else None
     fields = [from_tuples(field, column, makers) for field, column in zip(type_.fields, value, strict=True)]
-    if not isinstance(type_, RecordType):
+    if not isinstance(type_, ty.RecordType):
         return tuple(fields)
     maker = makers.get(type_.name)
-    if type_.name == DICTIONARY:
+    if type_.name == ty.DICTIONARY:
         return dict(zip(type_.names, fields, strict=True))
-    if type_.name == SET:
+    if type_.name == ty.SET:
         return set(type_.names)
-    if type_.name == LIST:
+    if type_.name == ty.LIST:
         return _listed(value[0], type_.names[0])
-    if type_.name == LISTS:
+    if type_.name == ty.LISTS:
         return _lists(type_.names, *value)
-    if type_.name == ITEMS:
+    if type_.name == ty.ITEMS:
         return fields
     if maker is None:
         return record_class(type_)(*fields)

@@ -24,12 +24,7 @@ import numpy as np
 from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.structure.hashing import array_digest
 from nnmagic.relay.values import is_masked
-from nnmagic.tinynn.namespace.torch_values import (
-    is_torch_module,
-    is_torch_tensor,
-    module_parts,
-    torch_dtype_name,
-)
+from nnmagic.tinynn.namespace import torch_values
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.aliases import is_alias
 from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, OpenType, Tensor
@@ -73,7 +68,7 @@ def _compute_fingerprint(value: object, digests: dict[int, tuple[object, str]]) 
             return f"value {kind} {next(_unique)}"
         case np.ndarray():
             return f"array {array_digest(value)}"
-        case _ if is_torch_tensor(value):
+        case _ if torch_values.is_torch_tensor(value):
             from nnmagic.tinynn.namespace.capture import NotCapturableError, array_of_torch
 
             try:
@@ -137,14 +132,14 @@ def _fingerprint_of_object(
             return f"alias {_compute_fingerprint(parts, digests)}"
         case type():
             return _fingerprint_of_type(value)
-        case _ if is_torch_module(value):
+        case _ if torch_values.is_torch_module(value):
             members = [
                 (name, item if isinstance(item, str) else of_part(item[0]))
-                for name, item in module_parts(value)
+                for name, item in torch_values.module_parts(value)
             ]
             return f"module {kind} {hashlib.sha256(json.dumps(members).encode()).hexdigest()}"
-        case _ if torch_dtype_name(value) is not None:
-            return f"value {kind} {torch_dtype_name(value)}"
+        case _ if torch_values.torch_dtype_name(value) is not None:
+            return f"value {kind} {torch_values.torch_dtype_name(value)}"
         case PythonFunction(function=function, name=name):  # kept by its module, so no other has its identity
             owner = getattr(function, "__self__", None)
             return f"python {_PROCESS} {name} {id(function if owner is None else owner)}"

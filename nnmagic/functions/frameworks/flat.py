@@ -14,26 +14,13 @@ from nnmagic.functions.arguments.records import Maker, from_tuples, records_in, 
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.derivatives.transformations import vjp, vmap
 from nnmagic.functions.specializing import SpecializingFunction
+from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.sizes import bind_sizes
 from nnmagic.relay.structure.tuple_trees import flatten, leaf_types, rebuild
-from nnmagic.relay.types import (
-    ARRAY_DTYPES,
-    CHOICE,
-    ITEMS,
-    KNOWN,
-    LIST,
-    OPTIONAL,
-    SET,
-    TABLE,
-    TensorType,
-    TupleType,
-    Type,
-    is_inexact,
-)
 
 #: Python values that a framework has no tensors for.
-_PYTHON_ONLY = frozenset((SET, TABLE, LIST, ITEMS, KNOWN, CHOICE, OPTIONAL))
+_PYTHON_ONLY = frozenset((ty.SET, ty.TABLE, ty.LIST, ty.ITEMS, ty.KNOWN, ty.CHOICE, ty.OPTIONAL))
 
 
 class FlatFunction:
@@ -63,13 +50,10 @@ class FlatFunction:
             for path in _paths(type_, parameter.name)
         ]
         self._plain = CompiledFunction(definition, function.cache_info, records=False)
-        self._keywords = [
-            name for name, each in self.call.signature.parameters.items() if each.kind is each.KEYWORD_ONLY
-        ]
 
-    def _tensors(self, what: str, type_: Type) -> list[TensorType]:
+    def _tensors(self, what: str, type_: ty.Type) -> list[ty.TensorType]:
         """Return the types of the tensors in a type."""
-        tensors = [leaf for leaf in leaf_types(type_) if isinstance(leaf, TensorType)]
+        tensors = [leaf for leaf in leaf_types(type_) if isinstance(leaf, ty.TensorType)]
         is_python = any(record.name in _PYTHON_ONLY for record in records_in(type_))
         if is_python or len(tensors) < len(leaf_types(type_)):
             shown = f"{what} is {format_type(type_)}, no tensor, tuple or record of tensors"
@@ -93,10 +77,8 @@ class FlatFunction:
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """Compute the results. Raises what the function raises."""
         leaves = iter(arrays)
-        args = [rebuild(type_, leaves) for type_ in self.types]
-        first = len(args) - len(self._keywords)
-        keywords = dict(zip(self._keywords, args[first:], strict=True))
-        return list(map(np.asarray, flatten(self._plain(*args[:first], **keywords))))
+        args, keywords = self.call.split([rebuild(type_, leaves) for type_ in self.types])
+        return list(map(np.asarray, flatten(self._plain(*args, **keywords))))
 
     def shapes(
         self, shapes: Sequence[Sequence[Any]], dtypes: Sequence[str] | None = None
@@ -129,7 +111,7 @@ class FlatFunction:
 
     def with_cotangents(self, inputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         """Return the arguments of `pullback`, which takes cotangents ahead of keyword-only parameters."""
-        named = self.types[len(self.types) - len(self._keywords) :]
+        named = self.types[len(self.types) - len(self.call.keyword_only) :]
         first = len(inputs) - sum(len(leaf_types(type_)) for type_ in named)
         return [*inputs[:first], *cotangents, *inputs[first:]]
 
@@ -138,30 +120,32 @@ class FlatFunction:
         gradients = iter(results[len(self.outputs) :])
         leaves = []
         for type_ in self.types:
-            dtypes = [leaf.dtype for leaf in leaf_types(type_) if isinstance(leaf, TensorType)]
-            flows = any(map(is_inexact, dtypes))  # of a tuple that holds floats there is one of every leaf
+            dtypes = [leaf.dtype for leaf in leaf_types(type_) if isinstance(leaf, ty.TensorType)]
+            flows = any(map(ty.is_inexact, dtypes))  # of a tuple that holds floats there is one of every leaf
             own = [next(gradients) if flows else None for _ in dtypes]
-            leaves += [leaf if is_inexact(dtype) else None for leaf, dtype in zip(own, dtypes, strict=True)]
+            leaves += [
+                leaf if ty.is_inexact(dtype) else None for leaf, dtype in zip(own, dtypes, strict=True)
+            ]
         return leaves
 
 
 def stand_in(dtype: str, shape: Sequence[int]) -> np.ndarray:
     """Return an array without memory of its own, by which a call is checked that has no arrays yet."""
-    return np.broadcast_to(np.zeros((), ARRAY_DTYPES[dtype]), tuple(shape))
+    return np.broadcast_to(np.zeros((), ty.ARRAY_DTYPES[dtype]), tuple(shape))
 
 
-def _paths(type_: Type, path: str) -> Iterator[str]:
+def _paths(type_: ty.Type, path: str) -> Iterator[str]:
     """Yield where the leaves of a value are."""
-    if not isinstance(type_, TupleType):
+    if not isinstance(type_, ty.TupleType):
         yield path
         return
     for number, field in enumerate(type_.fields):
         yield from _paths(field, f"{path}[{number}]")
 
 
-def _leaves(type_: Type, value: Any, path: str) -> Iterator[Any]:
+def _leaves(type_: ty.Type, value: Any, path: str) -> Iterator[Any]:
     """Yield the leaves of an argument with tuples for its records. Raises TypeError."""
-    if not isinstance(type_, TupleType):
+    if not isinstance(type_, ty.TupleType):
         yield value
         return
     if not isinstance(value, tuple | list) or len(value) != len(type_.fields):

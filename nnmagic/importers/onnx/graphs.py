@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnmagic.importers.onnx import schemas
 from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.element_types import array_of
 from nnmagic.importers.onnx.errors import Problems, UnsupportedError
@@ -15,16 +16,6 @@ from nnmagic.importers.onnx.external_data import Folder
 from nnmagic.importers.onnx.function_bodies import standard_body
 from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import NEWEST, OPERATORS, UNREGISTERED
-from nnmagic.importers.onnx.schemas import (
-    attribute_names,
-    check_attributes,
-    check_counts,
-    check_dtypes,
-    has_body,
-    names_of_inputs,
-    schema_of,
-    unknown_operator,
-)
 from nnmagic.importers.onnx.values import TensorSequence, Value, constant
 from nnmagic.importers.origins import Listing, importing
 
@@ -181,31 +172,31 @@ class GraphImporter:
             return self.call_function(function, values, _resolve(node, scope), scope, where, node.output)
         opset = _opset_of(domain, scope)
         declaration = OPERATORS.get((domain, node.op_type))
-        schema = schema_of(domain, node.op_type, opset)
+        schema = schemas.schema_of(domain, node.op_type, opset)
         if schema is None and domain in _STANDARD and node.op_type not in UNREGISTERED:
-            raise unknown_operator(domain, node.op_type, schema, opset)
+            raise schemas.unknown_operator(domain, node.op_type, schema, opset)
         attributes = _resolve(node, scope)
         inputs: list[Value | TensorSequence | None] = []
         for name in node.input:
             value = scope.find(name) if name else None
             if isinstance(value, Refused):
-                if declaration is None and not has_body(schema):
-                    raise unknown_operator(domain, node.op_type, schema, opset)
+                if declaration is None and not schemas.has_body(schema):
+                    raise schemas.unknown_operator(domain, node.op_type, schema, opset)
                 return [Refused() for _ in node.output]
             inputs.append(value)
         if schema is not None:
-            check_attributes(attributes, schema)
-            check_dtypes(inputs, schema)
+            schemas.check_attributes(attributes, schema)
+            schemas.check_dtypes(inputs, schema)
         if declaration is None:
             try:
                 function = standard_body(schema, node, inputs, attributes, opset) if schema else None
             except ValueError as error:
                 raise _misfit(inputs, error) from error
             if function is None:
-                raise unknown_operator(domain, node.op_type, schema, opset)
+                raise schemas.unknown_operator(domain, node.op_type, schema, opset)
             values = list(inputs)
             return self.call_function(function, values, attributes, scope, where, node.output, schema)
-        check_counts(len(inputs), len(node.output), schema)
+        schemas.check_counts(len(inputs), len(node.output), schema)
         context = OnnxNode(
             op_type=node.op_type,
             since=schema.since_version if schema is not None else opset,
@@ -213,7 +204,7 @@ class GraphImporter:
             attributes=self._values_of(attributes, schema),
             output_count=len(node.output),
             declared=[scope.declared.get(name) for name in node.output],
-            input_names=names_of_inputs(schema, len(inputs)),
+            input_names=schemas.names_of_inputs(schema, len(inputs)),
             importer=self,
             scope=scope,
         )
@@ -271,7 +262,7 @@ class GraphImporter:
         if scope.calls > _MAX_CALLS:
             raise UnsupportedError("functions call one another too deeply, or without an end")
         opsets = {_ALIASES.get(item.domain, item.domain): item.version for item in function.opset_import}
-        missing = set() if schema is not None else set(attributes) - attribute_names(function)
+        missing = set() if schema is not None else set(attributes) - schemas.attribute_names(function)
         if missing:
             raise UnsupportedError(f"the function has no attribute {sorted(missing)[0]!r}")
         values = {item.name: item for item in function.attribute_proto} | dict(attributes)

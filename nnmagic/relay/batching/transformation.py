@@ -21,17 +21,7 @@ from nnmagic.relay.batching.registry import RULES
 from nnmagic.relay.batching.site import BatchCall, BatchSize, size_along
 from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.expr import constant as constant_of
-from nnmagic.relay.gradients.blocks import (
-    block_of,
-    branches,
-    forward,
-    forward_block,
-    fresh,
-    fresh_variables,
-    rename,
-    type_of,
-    with_branches,
-)
+from nnmagic.relay.gradients import blocks
 from nnmagic.relay.gradients.transformation import prepare
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.ops.calls import call
@@ -79,7 +69,7 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
     mask: list[bool] = []
     params: list[ir.Var] = []
     for index, param in enumerate(function.params):
-        type_ = type_of(param)
+        type_ = blocks.type_of(param)
         mask += [index in argnums] * len(leaf_types(type_))
         wide = _batched_type(type_, dim) if index in argnums else type_
         params.append(ir.Var(param.name_hint, wide, span=param.span))
@@ -87,7 +77,7 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
     flags = batcher.flags.of_function(name, tuple(mask))
     env: dict[ir.Expr, ir.Expr] = {}
     for index, (old, new) in enumerate(zip(function.params, params, strict=True)):
-        type_ = type_of(old)
+        type_ = blocks.type_of(old)
         have = spread_flag(type_, flag=index in argnums)
         env[old] = _with_flags(new, have, flags.flags[old], type_, size)
     scope = _BatchScope(env, flags, size)
@@ -111,7 +101,7 @@ def _batched_type(type_: Type, dim: Dim) -> Type:
 
 def _size_of(param: ir.Var, dim: Dim) -> BatchSize:
     """Return the size of the first axis of a parameter."""
-    (leaf, *_), (type_, *_) = project(param, type_of(param)), leaf_types(type_of(param))
+    (leaf, *_), (type_, *_) = project(param, blocks.type_of(param)), leaf_types(blocks.type_of(param))
     assert isinstance(type_, TensorType)
     return BatchSize(dim, leaf, len(type_.shape) - 1)
 
@@ -158,10 +148,10 @@ class _Batcher:
 
     def of_block(self, expr: ir.Expr, scope: _BatchScope) -> tuple[ir.Expr, Tree]:
         """Return the value of a block and its flags."""
-        block = block_of(expr)
+        block = blocks.block_of(expr)
         for var, value in block.bindings:
             scope.env[var] = self._of_value(var, value, scope)
-        return rename(block.result, scope.env), scope.flags.get(block.result, False)
+        return blocks.rename(block.result, scope.env), scope.flags.get(block.result, False)
 
     def _of_value(self, var: ir.Var, value: ir.Expr, scope: _BatchScope) -> ir.Expr:
         match value:
@@ -170,38 +160,42 @@ class _Batcher:
             case ir.Call(op=ir.GlobalVar(name=name), args=args):
                 mask = self.flags.mask_of(name, args, scope.flags)
                 if not any(mask):
-                    return forward(value, scope.env)
+                    return blocks.forward(value, scope.env)
                 flags = self.flags.of_call(name, mask, scope.own)
                 if flags.diverges:
                     return self._each(var, value, scope)
                 return self._of_call(value, flags, scope)
             case ir.If() | ir.Match():
                 return self._of_branches(var, value, scope)
-        return forward(value, scope.env)
+        return blocks.forward(value, scope.env)
 
     def _of_operator(self, var: ir.Var, value: ir.Call, scope: _BatchScope) -> ir.Expr:
         flags = [scope.flags.get(arg, False) for arg in value.args]
         assert isinstance(value.op, ir.OpRef)
         if not any(map(has_leaf, flags)):
-            return forward(value, scope.env)
+            return blocks.forward(value, scope.env)
         if value.op.name in OF_SIZES:
             return self._sizes(value, scope)
         if value.op.name == CALLBACK:
             hint = "give it the whole batch, outside of what vmap maps"
             message = "a callback takes no batch: the function of Python is declared for one example"
             self.diagnostics.error(message, value.span, hint=hint)
-            return forward(value, scope.env)
+            return blocks.forward(value, scope.env)
         result = None
         if value.op.name in RULES:
-            args = [rename(arg, scope.env) for arg in value.args]
-            types = [type_of(arg) for arg in value.args]
-            result = RULES[value.op.name](BatchCall(value, args, types, flags, type_of(var), scope.size))
+            args = [blocks.rename(arg, scope.env) for arg in value.args]
+            types = [blocks.type_of(arg) for arg in value.args]
+            result = RULES[value.op.name](
+                BatchCall(value, args, types, flags, blocks.type_of(var), scope.size)
+            )
         return self._each(var, value, scope) if result is None else result
 
     def _sizes(self, value: ir.Call, scope: _BatchScope) -> ir.Expr:
         """Return the sizes of one example."""
-        sizes = call("shape_of", [rename(value.args[0], scope.env)], value.span, dtype=value.attrs["dtype"])
-        type_ = type_of(value.args[0])
+        sizes = call(
+            "shape_of", [blocks.rename(value.args[0], scope.env)], value.span, dtype=value.attrs["dtype"]
+        )
+        type_ = blocks.type_of(value.args[0])
         assert isinstance(type_, TensorType)
         # Without the first one, which is the size of the batch.
         example_sizes = call(
@@ -216,17 +210,17 @@ class _Batcher:
         data = value.cond if isinstance(value, ir.If) else value.data
         if has_leaf(scope.flags.get(data)) and isinstance(value, ir.If) and is_test(value):
             # An assertion holds for the batch if it holds for every example.
-            every = call("all", [rename(data, scope.env)], value.span, axis=[0])
+            every = call("all", [blocks.rename(data, scope.env)], value.span, axis=[0])
             return replace(value, cond=every, checked_type=None)
         if has_leaf(scope.flags.get(data)):
             return self._each(var, value, scope)
-        variables = fresh_variables(value)
+        variables = blocks.fresh_variables(value)
         wanted, bodies = scope.flags.get(var, False), []
-        for body, new in zip(branches(value), variables, strict=True):
+        for body, new in zip(blocks.branches(value), variables, strict=True):
             inner = _BatchScope({**scope.env, **new}, scope.own, scope.size)
             made, tree = self.of_block(body, inner)
-            bodies.append(_with_flags(made, tree, wanted, type_of(var), scope.size))
-        return with_branches(value, scope.env, bodies, variables)
+            bodies.append(_with_flags(made, tree, wanted, blocks.type_of(var), scope.size))
+        return blocks.with_branches(value, scope.env, bodies, variables)
 
     def _of_call(self, value: ir.Call, flags: FunctionFlags, scope: _BatchScope) -> ir.Expr:
         """Call the batched form of a function."""
@@ -234,9 +228,11 @@ class _Batcher:
         name = value.op.name
         args, mask = list[ir.Expr](), iter(flags.mask)
         for param, arg in zip(self.functions[name].params, value.args, strict=True):
-            wanted = tree_of(mask, type_of(param))
-            own = rename(arg, scope.env)
-            args.append(_with_flags(own, scope.flags.get(arg, False), wanted, type_of(param), scope.size))
+            wanted = tree_of(mask, blocks.type_of(param))
+            own = blocks.rename(arg, scope.env)
+            args.append(
+                _with_flags(own, scope.flags.get(arg, False), wanted, blocks.type_of(param), scope.size)
+            )
         if scope.size.like is not None and name not in self.flags.of_rules:
             # A size that only the call knows goes along as the length of a vector.
             args.append(scope.size.vector(value.span))
@@ -258,7 +254,7 @@ class _Batcher:
         assert function.ret_type is not None
         mask, params, names = iter(flags.mask), list[ir.Var](), dict[str, str]()
         for param in function.params:
-            type_ = _type_with(type_of(param), tree_of(mask, type_of(param)), size.dim)
+            type_ = _type_with(blocks.type_of(param), tree_of(mask, blocks.type_of(param)), size.dim)
             params.append(ir.Var(param.name_hint, type_, span=param.span))
         env: dict[ir.Expr, ir.Expr] = dict(zip(function.params, params, strict=True))
         extra = []
@@ -283,9 +279,9 @@ class _Batcher:
         helper = f"{name}_example"
         while helper in self.taken:
             helper += "_"
-        params = tuple(map(fresh, function.params))
+        params = tuple(map(blocks.fresh, function.params))
         env = dict[ir.Expr, ir.Expr](zip(function.params, params, strict=True))
-        body = forward_block(function.body, env)
+        body = blocks.forward_block(function.body, env)
         self.made[helper] = replace(function, params=params, body=body, checked_type=None)
         call_ = ir.Call(ir.GlobalVar(helper, span=function.span), function.params, span=function.span)
         return self._each(ir.Var("results", function.ret_type), call_, scope)
@@ -294,18 +290,20 @@ class _Batcher:
 
     def _each(self, var: ir.Var, value: ir.Expr, scope: _BatchScope) -> ir.Expr:
         """Compute a value in a loop over the examples, which writes into arrays."""
-        type_, span, size = type_of(var), value.span, scope.size
+        type_, span, size = blocks.type_of(var), value.span, scope.size
         types = leaf_types(type_)
         starts = [self._zeros(leaf, value, scope) for leaf in types]
         if any(start is None for start in starts):
-            return forward(value, scope.env)
+            return blocks.forward(value, scope.env)
         example = ir.Var("example", TensorType((), "int64"), span=span)
         results = [ir.Var("results", _batched_type(leaf, size.dim), span=span) for leaf in types]
         env = dict(scope.env)
         for name in _free(value):
             if has_leaf(scope.flags.get(name)):
-                env[name] = _slice(env.get(name, name), scope.flags[name], type_of(name), example, span)
-        parts = project(forward(value, env), type_)
+                env[name] = _slice(
+                    env.get(name, name), scope.flags[name], blocks.type_of(name), example, span
+                )
+        parts = project(blocks.forward(value, env), type_)
         index = call("expand_dims", [example], span, axis=0)
         new = [
             call("scatter_nd", [batched, index, part], span)
@@ -317,7 +315,7 @@ class _Batcher:
         more = call("less", [example, count], span)
         step = call("add", [example, constant_of(1, "int64", span=span)], span)
         body = ir.If(more, ir.Call(loop, (step, *new), span=span), end, span=span)
-        kinds = tuple(type_of(result) for result in results)
+        kinds = tuple(blocks.type_of(result) for result in results)
         function = ir.Function(
             (example, *results), body, kinds[0] if len(kinds) == 1 else TupleType(kinds), span=span
         )
@@ -351,7 +349,7 @@ class _Batcher:
             return constant_of(dim, "int64", span=span)
         if isinstance(dim, AnyDim) and dim.label is not None:
             for name, expr in scope.env.items():
-                type_ = type_of(name)
+                type_ = blocks.type_of(name)
                 if isinstance(type_, TensorType) and dim in type_.shape:
                     axis = type_.shape.index(dim) + bool(scope.flags.get(name))
                     return size_along(expr, axis, span)

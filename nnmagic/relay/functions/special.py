@@ -107,6 +107,9 @@ def cbrt(x: T) -> T:
     the inverse's cube, which is near 1, and a step of Householder's method, with the series of
     ``(1 - r)**(-2/3)``, give the other digits. Denormal numbers are scaled by a power of eight, and their
     roots by its cube root.
+
+    T. J. Dekker, A Floating-Point Technique for Extending the Available Precision, 1971: products of halves
+    of the digits are exact, so that processors without fused products have the same last bit.
     """
     bits, size = BITS[x.dtype], x.abs()
     denormal = size < float(np.finfo(x.dtype).smallest_normal)
@@ -114,11 +117,20 @@ def cbrt(x: T) -> T:
     third = number.op("reinterpret", dtype=bits).cast(x.dtype) * (1 / 3)
     inverse = (_INVERSE_OF_ONE[x.dtype] - third).cast(bits).op("reinterpret", dtype=x.dtype)
     product = number * inverse * (inverse * inverse)
-    inverse = inverse * _evaluate(_INVERSE_ROOT[x.dtype], product)
-    rest = 1 - number * inverse * inverse * inverse  # with the rounding errors that the root has
-    root = denormal.choose(x * 2.0**40, x) * inverse * inverse
+    inverse = _first_half(inverse * _evaluate(_INVERSE_ROOT[x.dtype], product))
+    square = inverse * inverse  # exact
+    root = number * square
+    high = _first_half(root)
+    rest = (1 - high * inverse) - (root - high) * inverse  # with the rounding error that the root has
+    root = denormal.choose(x * 2.0**40, x) * square
     root = root + root * _evaluate(_SECOND_STEP[x.dtype], rest)
     return x.op("isfinite").choose(root, x)
+
+
+def _first_half(x: T) -> T:
+    """Return a float with the first half of its digits."""
+    mask = -(1 << (np.finfo(x.dtype).nmant + 2) // 2)
+    return x.op("reinterpret", dtype=BITS[x.dtype]).op("bitwise_and", mask).op("reinterpret", dtype=x.dtype)
 
 
 def _evaluate(coefficients: Sequence[float], x: T) -> T | float:
@@ -139,7 +151,7 @@ _INVERSE_ROOT = {
 }
 
 #: As many terms of ``(1 - r)**(-2/3) - 1`` as the digits need; the last is half of the next, at its largest.
-_SECOND_STEP = {"float32": (2 / 3, 5.6e-9), "float64": (40 / 81, 5 / 9, 2 / 3, 0.0)}
+_SECOND_STEP = {"float32": (5 / 9, 2 / 3, 0.0), "float64": (40 / 81, 5 / 9, 2 / 3, 0.0)}
 
 
 @_halves_in_float32

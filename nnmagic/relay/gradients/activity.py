@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import custom_rule
-from nnmagic.relay.expr import (
-    Call,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Match,
-    OpRef,
-    Pattern,
-    PatternTuple,
-    PatternVar,
-    Tuple,
-    TupleGetItem,
-)
 from nnmagic.relay.gradients.blocks import block_of, branches, type_of
 from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.registry import ZERO
@@ -36,14 +23,14 @@ class FunctionActivity:
     """
 
     mask: tuple[bool, ...]
-    active: dict[Expr, Tree] = field(default_factory=dict)
+    active: dict[ir.Expr, Tree] = field(default_factory=dict)
     result: Tree = False
 
 
 class Activity:
     """The activity of the functions of a module in A-normal form."""
 
-    def __init__(self, functions: Mapping[str, Function], data_types: DataTypes) -> None:
+    def __init__(self, functions: Mapping[str, ir.Function], data_types: DataTypes) -> None:
         self.functions = functions
         self.data_types = data_types
         self._known: dict[tuple[str, tuple[bool, ...]], FunctionActivity] = {}
@@ -80,7 +67,7 @@ class Activity:
         return (activity.mask, activity.result) != before
 
     def of_block(
-        self, expr: Expr, active: dict[Expr, Tree], name: str = "", own: FunctionActivity | None = None
+        self, expr: ir.Expr, active: dict[ir.Expr, Tree], name: str = "", own: FunctionActivity | None = None
     ) -> Tree:
         """Note the activity of each variable of a block; return that of its result."""
         block = block_of(expr)
@@ -89,45 +76,45 @@ class Activity:
         return active.get(block.result, False)
 
     def _of_value(
-        self, value: Expr, active: dict[Expr, Tree], name: str, caller: FunctionActivity | None
+        self, value: ir.Expr, active: dict[ir.Expr, Tree], name: str, caller: FunctionActivity | None
     ) -> Tree:
         match value:
-            case Call(op=OpRef(name=operator), args=args):
+            case ir.Call(op=ir.OpRef(name=operator), args=args):
                 if operator in ZERO or not any(has_leaf(active.get(arg, False)) for arg in args):
                     return False
                 return float_leaves(type_of(value))
-            case Call(op=GlobalVar(name=callee), args=args):
+            case ir.Call(op=ir.GlobalVar(name=callee), args=args):
                 return self._of_call(callee, args, active, name, caller)
-            case Call(args=args):
+            case ir.Call(args=args):
                 is_active = any(has_leaf(active.get(arg, False)) for arg in (value.op, *args))
                 return self.data_types.flowing(type_of(value)) if is_active else False
-            case Tuple(fields=fields):
+            case ir.Tuple(fields=fields):
                 return [active.get(field, False) for field in fields]
-            case TupleGetItem(tuple_value=field, index=index):
+            case ir.TupleGetItem(tuple_value=field, index=index):
                 tree = active.get(field, False)
                 return tree[index] if isinstance(tree, list) else tree
-            case If() | Match():
+            case ir.If() | ir.Match():
                 return self._of_branches(value, active, name, caller)
             case _:
                 return active.get(value, False)
 
     def _of_branches(
-        self, value: If | Match, active: dict[Expr, Tree], name: str, own: FunctionActivity | None
+        self, value: ir.If | ir.Match, active: dict[ir.Expr, Tree], name: str, own: FunctionActivity | None
     ) -> Tree:
         result: Tree = False
-        if isinstance(value, Match):
+        if isinstance(value, ir.Match):
             for clause in value.clauses:
                 self._bind(clause.lhs, active.get(value.data, False), active)
         for body in branches(value):
             result = _union(result, self.of_block(body, active, name, own))
         return result
 
-    def _bind(self, pattern: Pattern, tree: Tree, active: dict[Expr, Tree]) -> None:
+    def _bind(self, pattern: ir.Pattern, tree: Tree, active: dict[ir.Expr, Tree]) -> None:
         """Note the activity of the variables of a pattern that takes a value apart."""
-        if isinstance(pattern, PatternTuple) and isinstance(tree, list):
+        if isinstance(pattern, ir.PatternTuple) and isinstance(tree, list):
             for part, own in zip(pattern.patterns, tree, strict=True):
                 self._bind(part, own, active)
-        elif isinstance(pattern, PatternVar):
+        elif isinstance(pattern, ir.PatternVar):
             active[pattern.var] = tree
         else:
             for var in pattern_vars(pattern):
@@ -136,8 +123,8 @@ class Activity:
     def _of_call(
         self,
         callee: str,
-        args: tuple[Expr, ...],
-        active: dict[Expr, Tree],
+        args: tuple[ir.Expr, ...],
+        active: dict[ir.Expr, Tree],
         name: str,
         activity: FunctionActivity | None,
     ) -> Tree:
@@ -154,7 +141,9 @@ class Activity:
             return activity.result
         return self.of_function(callee, mask).result if any(mask) else False
 
-    def mask_of(self, callee: str, args: tuple[Expr, ...], active: Mapping[Expr, Tree]) -> tuple[bool, ...]:
+    def mask_of(
+        self, callee: str, args: tuple[ir.Expr, ...], active: Mapping[ir.Expr, Tree]
+    ) -> tuple[bool, ...]:
         """Return which leaves of the arguments of a call are active."""
         mask: list[bool] = []
         for param, arg in zip(self.functions[callee].params, args, strict=True):

@@ -16,18 +16,8 @@ from dataclasses import dataclass, field
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import BACKWARD_LOOP, CUSTOM_VJP, LOOP, CustomRule, custom_rule
+from nnmagic.relay.gradients import blocks
 from nnmagic.relay.gradients.activity import Activity, FunctionActivity
-from nnmagic.relay.gradients.blocks import (
-    LetBlock,
-    block_of,
-    branches,
-    forward,
-    fresh,
-    fresh_variables,
-    rename,
-    type_of,
-    with_branches,
-)
 from nnmagic.relay.gradients.cotangents import Cotangents
 from nnmagic.relay.gradients.counted_loops import CountedRecursion, counted_loop
 from nnmagic.relay.gradients.data_types import DataTypes
@@ -80,7 +70,7 @@ class Backward:
         valued: bool,
     ) -> tuple[ir.Expr | None, Cotangents]:
         """Return the value of a block (if ``valued``) and the cotangents of the names that it uses."""
-        block = block_of(expr)
+        block = blocks.block_of(expr)
         scope = _Scope(dict(env), active)
         cotangents = Cotangents(scope.env, self.data_types)
         bindings, tail = list(block.bindings), None
@@ -92,7 +82,7 @@ class Backward:
         if isinstance(tail, ir.If | ir.Match):
             result = self._decide(tail, scope, seed, cotangents, valued=valued)
         else:
-            result = rename(block.result, scope.env) if valued else None
+            result = blocks.rename(block.result, scope.env) if valued else None
             self.add(cotangents, block.result, seed, scope)
         self.pull(bindings, scope, cotangents)
         return result, cotangents
@@ -129,10 +119,10 @@ class Backward:
             loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
             taped = None if loop is None else self._taped_loop(loop, value, scope)
             if loop is not None and taped is not None:
-                args = [rename(arg, scope.env) for arg in value.args]
+                args = [blocks.rename(arg, scope.env) for arg in value.args]
                 result, scope.taped[var] = call_forward(taped, loop, args, scope.env, value.span)
                 return result
-        return forward(value, scope.env)
+        return blocks.forward(value, scope.env)
 
     def pull(self, bindings: Sequence[tuple[ir.Var, ir.Expr]], scope: _Scope, cotangents: Cotangents) -> None:
         """Pass the cotangents of bindings on to the names that their values use, the last first."""
@@ -160,7 +150,7 @@ class Backward:
                 else:
                     self._pull_by_rule(rule, var, value, scope, tree, cotangents)
             case ir.Call(op=ir.Constructor(), args=args):
-                primals = [rename(arg, scope.env) for arg in args]
+                primals = [blocks.rename(arg, scope.env) for arg in args]
                 for arg, part in zip(args, self.data_types.of_fields(value, primals, tree), strict=True):
                     self.add(cotangents, arg, part, scope)
             case ir.Tuple(fields=fields):
@@ -168,7 +158,7 @@ class Backward:
                 for part, cotangent in zip(fields, parts, strict=True):
                     cotangents.add(part, cotangent)
             case ir.TupleGetItem(tuple_value=whole, index=index):
-                type_ = type_of(whole)
+                type_ = blocks.type_of(whole)
                 assert isinstance(type_, TupleType)
                 cotangents.add(whole, [tree if at == index else None for at in range(len(type_.fields))])
             case ir.If() | ir.Match():
@@ -195,12 +185,12 @@ class Backward:
         name = value.op.name
         place = VjpCall(
             name,
-            [rename(arg, scope.env) for arg in value.args],
-            [type_of(arg) for arg in value.args],
+            [blocks.rename(arg, scope.env) for arg in value.args],
+            [blocks.type_of(arg) for arg in value.args],
             value.attrs,
             scope.env[var],
-            type_of(var),
-            _terms(tree, type_of(var)),
+            blocks.type_of(var),
+            _terms(tree, blocks.type_of(var)),
             [has_leaf(scope.active.get(arg)) for arg in value.args],
             value.span,
         )
@@ -248,14 +238,14 @@ class Backward:
         if isinstance(value, ir.Match) and is_taken_apart:
             # `_` hides the constructor, by which the cotangent's own constructor is chosen.
             value = self.data_types.without_wildcards(value)
-        variables = fresh_variables(value)
+        variables = blocks.fresh_variables(value)
         arms = [
             self.of_block(body, {**scope.env, **new}, scope.active, seed, valued=valued)
-            for body, new in zip(branches(value), variables, strict=True)
+            for body, new in zip(blocks.branches(value), variables, strict=True)
         ]
         if isinstance(value, ir.Match) and is_taken_apart:
             for clause, new, (_, inner) in zip(value.clauses, variables, arms, strict=True):
-                tree = self.data_types.of_pattern(clause.lhs, type_of(value.data), new, inner.of)
+                tree = self.data_types.of_pattern(clause.lhs, blocks.type_of(value.data), new, inner.of)
                 self.add(inner, value.data, tree, scope)
         outer = [
             var
@@ -268,8 +258,8 @@ class Backward:
         columns = [
             [leaf for var in outer for leaf in cotangent_values.leaves(var)] for _, cotangent_values in arms
         ]
-        primals = [leaf for var in outer for leaf in project(scope.env[var], type_of(var))]
-        types = [leaf for var in outer for leaf in leaf_types(type_of(var))]
+        primals = [leaf for var in outer for leaf in project(scope.env[var], blocks.type_of(var))]
+        types = [leaf for var in outer for leaf in leaf_types(blocks.type_of(var))]
         # All arms must return values of one type: a cotangent that one arm has is zeros in the
         # others, and one that none has is left out.
         flows = [any(column[row] is not None for column in columns) for row in range(len(primals))]
@@ -285,12 +275,12 @@ class Backward:
         width = int(valued) + sum(flows)
         if width == 0:
             return None
-        decided = with_branches(value, scope.env, bodies, variables)
+        decided = blocks.with_branches(value, scope.env, bodies, variables)
         values = items(decided, width)
         result = next(values) if valued else None
         cotangent_values = iter([next(values) if flowing else None for flowing in flows])
         for var in outer:
-            cotangents.add(var, tree_of(cotangent_values, type_of(var)))
+            cotangents.add(var, tree_of(cotangent_values, blocks.type_of(var)))
         return result
 
     # -- rules of functions --------------------------------------------------------------------------------
@@ -300,7 +290,7 @@ class Backward:
         forward_name, _ = rule.functions
         type_ = self.functions[forward_name].ret_type
         assert isinstance(type_, TupleType)
-        args = tuple(rename(arg, scope.env) for arg in value.args)
+        args = tuple(blocks.rename(arg, scope.env) for arg in value.args)
         forward_call = ir.Call(ir.GlobalVar(forward_name, span=value.span), args, span=value.span)
         scope.residuals[var] = project(ir.TupleGetItem(forward_call, 1, span=value.span), type_.fields[1])
         return ir.TupleGetItem(forward_call, 0, span=value.span)
@@ -322,7 +312,7 @@ class Backward:
             message = "a gradient rule that uses itself has derivatives of the first two orders alone"
             self.diagnostics.error(message, value.span, hint="differentiate less often")
             return
-        type_ = type_of(var)
+        type_ = blocks.type_of(var)
         seeds = list[ir.Expr]()
         rows = zip(leaves(tree, type_), project(scope.env[var], type_), leaf_types(type_), strict=True)
         for seed, own, leaf in (row for row in rows if self.data_types.flows(row[2])):
@@ -332,16 +322,18 @@ class Backward:
                 return
             seeds.append(self.data_types.zero(own, leaf) if seed is None else seed)
         if rule.kind == CUSTOM_VJP:
-            args = (*(rename(arg, scope.env) for arg in read), *scope.residuals[var], *seeds)
+            args = (*(blocks.rename(arg, scope.env) for arg in read), *scope.residuals[var], *seeds)
             call = ir.Call(ir.GlobalVar(rule.functions[1], span=value.span), args, span=value.span)
             cotangent_fields = list(items(call, len(wanted)))
         else:  # the rule is linear in tangents: its gradient by them, at zeros
             primals: dict[ir.Expr, ir.Expr] = {
-                fresh(param): rename(arg, scope.env)
+                blocks.fresh(param): blocks.rename(arg, scope.env)
                 for param, arg in zip(self.functions[rule.functions[0]].params, value.args, strict=False)
             }
             tangents = {
-                ir.Var("t", type_of(arg)): self.data_types.zero(rename(arg, scope.env), type_of(arg))
+                ir.Var("t", blocks.type_of(arg)): self.data_types.zero(
+                    blocks.rename(arg, scope.env), blocks.type_of(arg)
+                )
                 for arg in wanted
             }
             tangent = ir.Call(ir.GlobalVar(rule.functions[0]), (*primals, *tangents), span=value.span)
@@ -368,13 +360,13 @@ class Backward:
         if not any(seeded):
             return
         helper = self._helper(name, activity, seeded)
-        args = [rename(arg, scope.env) for arg in value.args]
+        args = [blocks.rename(arg, scope.env) for arg in value.args]
         given = [seed for seed in seeds if seed is not None]
         call = ir.Call(ir.GlobalVar(helper, span=value.span), (*args, *given), span=value.span)
         given_back = items(call, sum(activity.mask))
         flat = iter([next(given_back) if flowing else None for flowing in activity.mask])
         for param, arg in zip(function.params, value.args, strict=True):
-            part = tree_of(flat, type_of(param))
+            part = tree_of(flat, blocks.type_of(param))
             cotangents.add(arg, _only(part, scope.active.get(arg, False)))
 
     def _taped_loop(self, loop: CountedRecursion, value: ir.Call, scope: _Scope) -> TapedLoop | None:
@@ -414,7 +406,7 @@ class Backward:
         helper = self._helpers[key] = self.new_name(f"{name}_backward")
         function = self.functions[name]
         assert function.ret_type is not None
-        env: dict[ir.Expr, ir.Expr] = {param: fresh(param) for param in function.params}
+        env: dict[ir.Expr, ir.Expr] = {param: blocks.fresh(param) for param in function.params}
         types = leaf_types(function.ret_type)
         seeds = [
             ir.Var(
@@ -430,7 +422,7 @@ class Backward:
         _, cotangents = self.of_block(function.body, env, dict(activity.active), seed, valued=False)
         filled = [leaf for param in function.params for leaf in cotangents.filled(param, env[param])]
         fields = [leaf for leaf, flowing in zip(filled, activity.mask, strict=True) if flowing]
-        all_types = (leaf for param in function.params for leaf in leaf_types(type_of(param)))
+        all_types = (leaf for param in function.params for leaf in leaf_types(blocks.type_of(param)))
         field_types = [
             self.data_types.cotangent_type(leaf)
             for leaf, flowing in zip(all_types, activity.mask, strict=True)
@@ -446,7 +438,7 @@ class Backward:
         return helper
 
 
-def _ends_in_branches(block: LetBlock) -> bool:
+def _ends_in_branches(block: blocks.LetBlock) -> bool:
     """Return whether the result of a block is that of its last binding, an ``if`` or a ``match``."""
     if not block.bindings:
         return False

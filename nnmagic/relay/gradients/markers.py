@@ -26,13 +26,7 @@ from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.dead_code import dead_code_elimination
 from nnmagic.relay.passes.inlining import CHECKPOINT, inline
 from nnmagic.relay.passes.rewriting import copy_graph
-from nnmagic.relay.structure.callgraph import (
-    call_graph,
-    components,
-    definition_graph,
-    reachable,
-    recursive_functions,
-)
+from nnmagic.relay.structure import callgraph
 from nnmagic.relay.structure.traverse import binders, post_order, rewrite
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall
 
@@ -67,8 +61,8 @@ def expand_marks(module: Module) -> Expanded:
     """Replace the marked calls of a typed module by gradients. Raises RelayError with all errors."""
     result, before = Expanded(module), set(module.functions)
     diagnostics = Diagnostics()
-    recursive = recursive_functions(call_graph(module))
-    for group in components(definition_graph(module)):
+    recursive = callgraph.recursive_functions(callgraph.call_graph(module))
+    for group in callgraph.components(callgraph.definition_graph(module)):
         for name in group:
             function = result.module.functions[name]
             if any(isinstance(node, ir.Function) and MARK in node.attrs for node in post_order(function)):
@@ -152,7 +146,7 @@ class _Expansion:
         module = self.result.module
         functions = {**module.functions, inner_name: replace(inner, checked_type=None)}
         module = replace(module, functions=functions, printed_types={})
-        wanted = reachable(definition_graph(module), inner_name)
+        wanted = callgraph.reachable(callgraph.definition_graph(module), inner_name)
         parts = {helper_name: part for helper_name, part in functions.items() if helper_name in wanted}
         typed_module = with_types(replace(module, functions=parts))
         numbers, taken = range(count), set(functions)

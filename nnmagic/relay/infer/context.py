@@ -6,22 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from nnmagic.diagnostics import Diagnostics, Note, Span, closest
 from nnmagic.relay.expr import Call, Constructor, Expr, Function, GlobalVar, OpRef, Var
-from nnmagic.relay.infer.unify import (
-    MAX_NESTING,
-    UNKNOWN,
-    Hole,
-    MismatchError,
-    NestingError,
-    Solver,
-    check_size,
-    describe_type,
-    mentions,
-    type_parts,
-)
+from nnmagic.relay.infer import unify
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import FuncType, GlobalTypeVar, TensorType, Type, TypeCall, TypeVar
 
-TOO_DEEP = f"this type nests more than {MAX_NESTING} deep, or has too many parts"
+TOO_DEEP = f"this type nests more than {unify.MAX_NESTING} deep, or has too many parts"
 
 
 class Context:
@@ -34,7 +23,7 @@ class Context:
 
     def __init__(self, module: Module, *, loose: bool = False) -> None:
         self.module = module
-        self.solver = Solver(loose=loose)
+        self.solver = unify.Solver(loose=loose)
         #: The number of errors that are nothing but differing sizes.
         self.size_errors = 0
         self.diagnostics = Diagnostics()
@@ -57,7 +46,7 @@ class Context:
                 f"the operator {expr.name} is not a value, it can only be called",
                 hint=f"wrap it in a function: fn (%x) {{ {expr.name}(%x) }}",
             )
-            return UNKNOWN
+            return unify.UNKNOWN
         type_ = self.types[expr] = self.resolve(self.types[expr], expr)
         return type_
 
@@ -68,9 +57,9 @@ class Context:
         """
         try:
             return self.solver.resolve(type_)
-        except NestingError:
+        except unify.NestingError:
             self.error(expr, TOO_DEEP)
-            return UNKNOWN
+            return unify.UNKNOWN
 
     def error(
         self, expr: Expr | None, message: str, *, hint: str | None = None, notes: Sequence[Note] = ()
@@ -86,7 +75,7 @@ class Context:
         """Unify two types and return the result; None after an error that names both."""
         try:
             return self.solver.unify(expected, actual)
-        except MismatchError as mismatch:
+        except unify.MismatchError as mismatch:
             expected, actual = self.solver.resolve(expected), self.solver.resolve(actual)
             if self.is_broken(expected) or self.is_broken(actual):
                 return None
@@ -94,21 +83,18 @@ class Context:
                 "" if not mismatch.detail or _differ_visibly(expected, actual) else f": {mismatch.detail}"
             )
             self.size_errors += mismatch.only_sizes
-            self.error(
-                expr,
-                f"{what}: expected {describe_type(expected)}, found {describe_type(actual)}{detail}",
-                notes=notes,
-            )
+            wanted, shown = unify.describe_type(expected), unify.describe_type(actual)
+            self.error(expr, f"{what}: expected {wanted}, found {shown}{detail}", notes=notes)
             return None
 
     def is_broken(self, type_: Type) -> bool:
         """Return whether a part of a type is unknown because of an error that was reported."""
-        return bool(self.diagnostics.errors) and mentions(type_, UNKNOWN)
+        return bool(self.diagnostics.errors) and unify.mentions(type_, unify.UNKNOWN)
 
     def give_up(self, type_: Type) -> None:
         """Make the holes of a type unknown: an error was reported that explains them."""
         while (hole := self.solver.hole_in(self.solver.resolve(type_))) is not None:
-            self.solver.fill(hole, UNKNOWN)
+            self.solver.fill(hole, unify.UNKNOWN)
 
     def run_ready(self) -> None:
         """Run the callbacks that waited for holes that are now filled."""
@@ -124,22 +110,22 @@ class Context:
 
     def _check_annotation(self, type_: Type, expr: Expr) -> Type:
         try:
-            check_size(type_)
-        except NestingError:
+            unify.check_size(type_)
+        except unify.NestingError:
             self.error(expr, TOO_DEEP)
-            return UNKNOWN
+            return unify.UNKNOWN
         used: set[TypeVar] = set()
         bound: set[TypeVar] = set()
         work: list[Type] = [type_]
         while work:
             component = work.pop()
-            if isinstance(component, TypeVar) and not isinstance(component, Hole):
+            if isinstance(component, TypeVar) and not isinstance(component, unify.Hole):
                 used.add(component)
             elif isinstance(component, FuncType):
                 bound.update(component.type_params)
             elif isinstance(component, GlobalTypeVar | TypeCall) and not self._is_data_type(component, expr):
-                return UNKNOWN
-            work.extend(type_parts(component))
+                return unify.UNKNOWN
+            work.extend(unify.type_parts(component))
         self.type_vars_used.update(dict.fromkeys(used - bound, expr))
         return type_
 
@@ -152,7 +138,7 @@ class Context:
             return False
         if args is None or len(args) != len(data.type_vars):
             wanted = f"{name}[{', '.join(var.name for var in data.type_vars)}]"
-            self.error(expr, f"the data type {name} is written {wanted}, found {describe_type(type_)}")
+            self.error(expr, f"the data type {name} is written {wanted}, found {unify.describe_type(type_)}")
             return False
         return True
 
@@ -174,7 +160,7 @@ class Context:
         type_ = self.types.get(var)
         if type_ is None:
             written = explicit_annotation(var)
-            type_ = self.types[var] = Hole() if written is None else self.annotation(written, var)
+            type_ = self.types[var] = unify.Hole() if written is None else self.annotation(written, var)
         return type_
 
     def return_type(self, function: Function) -> Type:
@@ -182,7 +168,7 @@ class Context:
         type_ = self.returns.get(function)
         if type_ is None:
             written = None if function.inferred else function.ret_type
-            type_ = Hole() if written is None else self.annotation(written, function)
+            type_ = unify.Hole() if written is None else self.annotation(written, function)
             self.returns[function] = type_
         return type_
 
@@ -217,7 +203,7 @@ def note(expr: Expr, type_: Type, words: str = "this") -> tuple[Note, ...]:
     if span is None:
         return ()
     subject = f"%{expr.name_hint}" if isinstance(expr, Var) else words
-    return (Note(f"{subject} is {describe_type(type_)}", span),)
+    return (Note(f"{subject} is {unify.describe_type(type_)}", span),)
 
 
 def callee_name(expr: Expr) -> str:

@@ -5,10 +5,10 @@ from nnmagic.relay.ops.relations import broadcast, broadcast_compare
 
 declare = Family("binary").declare
 
-_ANYWHERE = Trait.SPECULATABLE
-_COMMUTATIVE = Trait.SPECULATABLE | Trait.COMMUTATIVE
+_ANYWHERE = Trait.SPECULATABLE | Trait.CHECKS_SIZES
+_COMMUTATIVE = _ANYWHERE | Trait.COMMUTATIVE
 #: Real Relay's machine code ends the process where an integer is divided by 0.
-_ON_FLOATS = Trait.SPECULATABLE_FLOATS
+_ON_FLOATS = Trait.SPECULATABLE_FLOATS | Trait.CHECKS_SIZES
 
 _ANY: Elements = "any"
 _FLOATS: Elements = "floats"

@@ -85,7 +85,7 @@ for _name in ("zeros", "ones"):
         Attr("dtype", DTYPE, "", call_default=REQUIRED),
         attrs_key="InitOpAttrs",
         numpy=f"numpy.{_name}",
-        traits=Trait.SPECULATABLE | Trait.MOVES,
+        traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
     )
     declare(
         f"{_name}_like",
@@ -93,7 +93,7 @@ for _name in ("zeros", "ones"):
         identity,
         f"A tensor of {_name} with another's shape and dtype.",
         numpy=f"numpy.{_name}_like",
-        traits=Trait.SPECULATABLE | Trait.MOVES,
+        traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
     )
 declare(
     "full",
@@ -104,7 +104,7 @@ declare(
     INIT_DTYPE,
     attrs_key="InitOpAttrs",
     numpy="numpy.full",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
     "full_like",
@@ -112,7 +112,7 @@ declare(
     _full_like,
     "A tensor of one scalar with another's shape and dtype.",
     numpy="numpy.full_like",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
     "broadcast_to",

@@ -105,10 +105,16 @@ class Trait(Flag):
     """What passes may take for granted of an operator; one without traits may raise, print or draw numbers.
 
     SPECULATABLE: it may be computed where its result is not needed, since it raises nothing for operands of
-    shapes that fit (MLIR's term). SPECULATABLE_FLOATS: so it is for floats, not for integers. RESHAPES: only
-    the call knows whether shapes fit where sizes have names. MOVES: it moves or repeats elements, and kernels
-    read through it. VIEW: NumPy may keep its result in the memory of the first operand. HEAVY: it costs more
-    than reading its operands. COMMUTATIVE: its two operands may be exchanged.
+    shapes that fit (MLIR's term). SPECULATABLE_FLOATS: so it is for floats, not for integers. RESHAPES:
+    only the call knows whether shapes fit where sizes have names. MOVES: it moves or repeats elements, and
+    kernels read through it. VIEW: NumPy may keep its result in the memory of the first operand. HEAVY: it
+    costs more than reading its operands. COMMUTATIVE: its two operands may be exchanged. KEEPS_ORDER: it
+    keeps the elements of its one operand, and their order. FILLS: it makes a tensor of one value. UPDATES:
+    its result is a copy of its first operand with other elements. PRODUCT: it sums products along axes of
+    two matrices or batches of them. CONVOLVES: it is a convolution of data with a weight. REDUCES: the
+    order in which it reads the elements decides no more than how its result is rounded. CHECKS_SIZES:
+    whatever has to be checked of sizes that only the run knows, an engine's code for it checks. KERNEL: an
+    engine has code for it, though it has an expansion.
     """
 
     NONE = 0
@@ -119,6 +125,14 @@ class Trait(Flag):
     VIEW = auto()
     HEAVY = auto()
     COMMUTATIVE = auto()
+    KEEPS_ORDER = auto()
+    FILLS = auto()
+    UPDATES = auto()
+    PRODUCT = auto()
+    CONVOLVES = auto()
+    REDUCES = auto()
+    CHECKS_SIZES = auto()
+    KERNEL = auto()
 
 
 #: The kinds of elements that operators ask for; numbers are floats and integers.
@@ -234,6 +248,11 @@ def _attr_hint(names: Sequence[str], wrong: str) -> str | None:
 
 #: All operators by name; filled by the files of this package, which ``nnmagic.relay.ops`` imports.
 OPERATORS: dict[str, Operator] = {}
+
+
+def operators_with(trait: Trait) -> frozenset[str]:
+    """Return the names of the operators that have a trait."""
+    return frozenset(name for name, operator in OPERATORS.items() if trait in operator.traits)
 
 
 def traits_of(node: Expr) -> Trait:

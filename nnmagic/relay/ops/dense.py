@@ -139,7 +139,7 @@ declare(
     lambda types, attrs: _product(types, attrs, transpose_a=False, transpose_b=True),
     "Product of the data's last axis with the rows of a weight matrix: data @ weight.T.",
     *_UNITS,
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
     assume=_assume_dense,
 )
 declare(
@@ -151,7 +151,7 @@ declare(
     Attr("transpose_a", BOOL, default=False),
     Attr("transpose_b", BOOL, default=False),
     numpy="numpy.matmul",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
     assume=_assume_dense,
 )
 declare(
@@ -163,7 +163,7 @@ declare(
     Attr("transpose_a", BOOL, default=False),
     Attr("transpose_b", BOOL, default=False, call_default=True),
     numpy="numpy.matmul",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
 )
 declare(
     "einsum",

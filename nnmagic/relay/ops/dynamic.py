@@ -6,18 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import (
-    BOOL,
-    DIMS,
-    DTYPE,
-    INT,
-    INTEGER,
-    OPTIONAL_INTEGER,
-    PAIRS,
-    STR,
-    array,
-    optional,
-)
+from nnmagic.relay.ops import attributes as kinds
 from nnmagic.relay.ops.checks import sizes, vector
 from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.relations import at_most, axis_of, dtype_or, require_type, tensor
@@ -119,8 +108,8 @@ def _window(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return TensorType((*dims, *data.shape[count:]), data.dtype)
 
 
-_SHAPE = Attr("shape", optional(DIMS), call_default=None)
-_INIT = (_SHAPE, Attr("dtype", DTYPE, ""))
+_SHAPE = Attr("shape", kinds.optional(kinds.DIMS), call_default=None)
+_INIT = (_SHAPE, Attr("dtype", kinds.DTYPE, ""))
 _PYTHON = "As {}, with {} as a tensor."
 declare(
     "dyn.broadcast_to",
@@ -130,7 +119,7 @@ declare(
     *_INIT,
     attrs_key="InitOpAttrs",
     call_order="data shape",
-    traits=Trait.VIEW,
+    traits=Trait.VIEW | Trait.CHECKS_SIZES,
     preconditions=[vector(1)],
 )
 declare(
@@ -142,6 +131,7 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="fill_value shape dtype",
     preconditions=[vector(1)],
+    traits=Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
     "dyn.zeros",
@@ -152,14 +142,15 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="shape dtype",
     preconditions=[vector(0)],
+    traits=Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
     "dyn.nn.pad",
     "data pad_width pad_val",
     _pad,
     _PYTHON.format("nn.pad", "the widths"),
-    Attr("pad_width", PAIRS, call_default=()),
-    Attr("pad_mode", STR, "constant"),
+    Attr("pad_width", kinds.PAIRS, call_default=()),
+    Attr("pad_mode", kinds.STR, "constant"),
     call_order="data pad_width pad_val pad_mode",
     keywords={"pad_value": "pad_val"},
     arg_defaults={"pad_val": 0},
@@ -170,9 +161,9 @@ declare(
     "indices on_value off_value depth",
     _one_hot,
     _PYTHON.format("one_hot", "the depth"),
-    Attr("depth", INT, 1, call_default=0),
-    Attr("axis", INT, -1),
-    Attr("dtype", DTYPE, ""),
+    Attr("depth", kinds.INT, 1, call_default=0),
+    Attr("axis", kinds.INT, -1),
+    Attr("dtype", kinds.DTYPE, ""),
     call_order="indices on_value off_value depth axis dtype",
 )
 declare(
@@ -180,10 +171,10 @@ declare(
     "data newshape",
     _broadcast_to,
     _PYTHON.format("reshape", "the shape"),
-    Attr("newshape", array(INTEGER), call_default=()),
-    Attr("allowzero", BOOL, default=False),
+    Attr("newshape", kinds.array(kinds.INTEGER), call_default=()),
+    Attr("allowzero", kinds.BOOL, default=False),
     call_order="data newshape allowzero",
-    traits=Trait.VIEW,
+    traits=Trait.VIEW | Trait.CHECKS_SIZES,
     preconditions=[vector(1)],
 )
 declare(
@@ -191,7 +182,7 @@ declare(
     "data axes",
     _squeeze,
     _PYTHON.format("squeeze", "the axes"),
-    Attr("axis", optional(array(INTEGER)), None, call_default=()),
+    Attr("axis", kinds.optional(kinds.array(kinds.INTEGER)), None, call_default=()),
     call_order="data axes",
     keywords={"axis": "axes"},
     traits=Trait.VIEW,
@@ -203,8 +194,8 @@ Family("python").declare(
     "data begin lengths",
     _window,
     "As strided_slice by begins and lengths, of a part that is certainly inside of the data.",
-    Attr("sizes", array(INTEGER)),
-    traits=Trait.VIEW,
+    Attr("sizes", kinds.array(kinds.INTEGER)),
+    traits=Trait.VIEW | Trait.KERNEL,
     preconditions=[vector(1), vector(2)],
 )
 declare(
@@ -212,9 +203,12 @@ declare(
     "data begin end strides",
     _strided_slice,
     _PYTHON.format("strided_slice", "begin, end and strides"),
-    *(Attr(_name, optional(array(INTEGER)), call_default=None) for _name in ("begin", "end", "strides")),
-    Attr("slice_mode", STR, "end"),
-    Attr("axes", optional(array(INTEGER)), call_default=None),
+    *(
+        Attr(_name, kinds.optional(kinds.array(kinds.INTEGER)), call_default=None)
+        for _name in ("begin", "end", "strides")
+    ),
+    Attr("slice_mode", kinds.STR, "end"),
+    Attr("axes", kinds.optional(kinds.array(kinds.INTEGER)), call_default=None),
     call_order="data begin end strides axes slice_mode",
     traits=Trait.VIEW,
     preconditions=[vector(1)],
@@ -225,20 +219,21 @@ declare(
     "data reps",
     _tile,
     _PYTHON.format("tile", "the counts"),
-    Attr("reps", array(INTEGER), call_default=()),
+    Attr("reps", kinds.array(kinds.INTEGER), call_default=()),
     call_order="data reps",
     preconditions=[vector(1)],
+    traits=Trait.CHECKS_SIZES,
 )
 declare(
     "dyn.topk",
     "data k",
     _topk,
     _PYTHON.format("topk", "k"),
-    Attr("k", OPTIONAL_INTEGER, call_default=None),
-    Attr("axis", INT, -1),
+    Attr("k", kinds.OPTIONAL_INTEGER, call_default=None),
+    Attr("axis", kinds.INT, -1),
     Attr("ret_type", RET_TYPE, "both"),
-    Attr("is_ascend", BOOL, default=False),
-    Attr("dtype", DTYPE, "", call_default="int32"),
+    Attr("is_ascend", kinds.BOOL, default=False),
+    Attr("dtype", kinds.DTYPE, "", call_default="int32"),
     call_order="data k axis ret_type is_ascend dtype",
     traits=Trait.HEAVY,
 )

@@ -8,33 +8,13 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import (
-    BOOL,
-    DIM,
-    DTYPE,
-    FLOAT,
-    FLOAT_ONLY,
-    INT,
-    STR,
-    array,
-    default_for_none,
-    optional,
-    spatial,
-)
+from nnmagic.relay.ops import attributes as kinds
+from nnmagic.relay.ops import relations as rel
 from nnmagic.relay.ops.checks import data_has_elements, sizes, window_has_elements
 from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, dilate, round_scale, window_output
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
-from nnmagic.relay.ops.relations import (
-    dims,
-    dtype_or,
-    of_length,
-    require_positive,
-    require_same,
-    require_type,
-    tensor,
-)
 from nnmagic.relay.types import TensorType, Type
 
 declare = Family("image").declare
@@ -53,13 +33,13 @@ class _Resize:
     axes: str
 
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
-        data = tensor(types)
+        data = rel.tensor(types)
         layout, plain = image_layout(attrs, self.axes)
         shape = convert_shape(data.shape, layout, plain)
         corners = cast("tuple[float, ...]", attrs["roi"] or ())
-        of_length("roi", corners, 2 * len(self.axes))
-        result: Shape = (*shape[:2], *dims(attrs, "size", len(self.axes)))
-        return TensorType(convert_shape(result, plain, layout), dtype_or(attrs, "out_dtype", data.dtype))
+        rel.of_length("roi", corners, 2 * len(self.axes))
+        result: Shape = (*shape[:2], *rel.dims(attrs, "size", len(self.axes)))
+        return TensorType(convert_shape(result, plain, layout), rel.dtype_or(attrs, "out_dtype", data.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +49,7 @@ class _Upsample:
     axes: str
 
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
-        data = tensor(types)
+        data = rel.tensor(types)
         layout, plain = image_layout(attrs, self.axes)
         shape = convert_shape(data.shape, layout, plain)
         names = [f"scale_{axis.lower()}" for axis in self.axes]
@@ -89,23 +69,23 @@ class _Upsample:
 
 
 def _crop_and_resize(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, boxes = tensor(types, 0, rank=4), tensor(types, 1)
+    data, boxes = rel.tensor(types, 0, rank=4), rel.tensor(types, 1)
     if not boxes.shape:
         raise RelationError("expected boxes, found a scalar", 1)
     layout, plain = image_layout(attrs, "HW")
     channels = convert_shape(data.shape, layout, plain)[1]
-    result: Shape = (boxes.shape[0], channels, *dims(attrs, "crop_size", 2))
-    return TensorType(convert_shape(result, plain, layout), dtype_or(attrs, "out_dtype", data.dtype))
+    result: Shape = (boxes.shape[0], channels, *rel.dims(attrs, "crop_size", 2))
+    return TensorType(convert_shape(result, plain, layout), rel.dtype_or(attrs, "out_dtype", data.dtype))
 
 
 def _affine_grid(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data = tensor(types, rank=3)
-    require_type(data, (data.shape[0], 2, 3), "the matrices", 0)
-    return TensorType((data.shape[0], 2, *dims(attrs, "target_shape", 2)), data.dtype)
+    data = rel.tensor(types, rank=3)
+    rel.require_type(data, (data.shape[0], 2, 3), "the matrices", 0)
+    return TensorType((data.shape[0], 2, *rel.dims(attrs, "target_shape", 2)), data.dtype)
 
 
 def _grid_sample(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, grid = tensor(types, 0), tensor(types, 1)
+    data, grid = rel.tensor(types, 0), rel.tensor(types, 1)
     axes = {4: "HW", 5: "DHW"}.get(len(data.shape))
     if axes is None or len(grid.shape) != len(data.shape):
         raise RelationError(
@@ -117,14 +97,14 @@ def _grid_sample(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, weight = tensor(types, 0), tensor(types, 1)
+    data, weight = rel.tensor(types, 0), rel.tensor(types, 1)
     layout, plain = image_layout(attrs, "HW", "data_layout")
     kernel = convertible_layout(attrs, "kernel_layout", "IHW", "kernel")
     shape = convert_shape(data.shape, layout, plain)
     channels, *widths = convert_shape(weight.shape, kernel, parse_layout("IHW"), 1)
-    strides, steps = dims(attrs, "strides", 2), dims(attrs, "dilations", 2)
-    require_positive("strides", strides)
-    require_positive("dilations", steps)
+    strides, steps = rel.dims(attrs, "strides", 2), rel.dims(attrs, "dilations", 2)
+    rel.require_positive("strides", strides)
+    rel.require_positive("dilations", steps)
     out = [
         window_output(size, pad, dilate(width, step), stride)
         for size, pad, width, step, stride in zip(
@@ -132,31 +112,31 @@ def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
         )
     ]
     return TensorType(
-        convert_shape((shape[0], channels, *out), plain, layout), dtype_or(attrs, "out_dtype", data.dtype)
+        convert_shape((shape[0], channels, *out), plain, layout), rel.dtype_or(attrs, "out_dtype", data.dtype)
     )
 
 
 def _check_crop_and_resize(types: Sequence[Type], _attrs: Attrs) -> None:
-    boxes = tensor(types, 1, rank=2)
-    require_same(boxes.shape[1], 4, "a box has 4 numbers", 1)
-    tensor(types, 2, rank=1)
+    boxes = rel.tensor(types, 1, rank=2)
+    rel.require_same(boxes.shape[1], 4, "a box has 4 numbers", 1)
+    rel.tensor(types, 2, rank=1)
 
 
 def _check_grid_sample(types: Sequence[Type], attrs: Attrs) -> None:
-    data, grid = tensor(types, 0), tensor(types, 1)
+    data, grid = rel.tensor(types, 0), rel.tensor(types, 1)
     axes = "HW" if len(data.shape) == 4 else "DHW"
     layout, plain = image_layout(attrs, axes)
     batch = convert_shape(data.shape, layout, plain)[0]
-    require_same(grid.shape[0], batch, "the batches of data and grid differ", 0, 1)
-    require_same(grid.shape[1], len(axes), "the grid must have a coordinate for each axis", 1)
+    rel.require_same(grid.shape[0], batch, "the batches of data and grid differ", 0, 1)
+    rel.require_same(grid.shape[1], len(axes), "the grid must have a coordinate for each axis", 1)
 
 
 def _check_dilation2d(types: Sequence[Type], attrs: Attrs) -> None:
     layout, plain = image_layout(attrs, "HW", "data_layout")
     kernel = convertible_layout(attrs, "kernel_layout", "IHW", "kernel")
-    channels = convert_shape(tensor(types, 1).shape, kernel, parse_layout("IHW"), 1)[0]
-    expected = convert_shape(tensor(types).shape, layout, plain)[1]
-    require_same(channels, expected, "the channels of the weight and of the data differ", 1, 0)
+    channels = convert_shape(rel.tensor(types, 1).shape, kernel, parse_layout("IHW"), 1)[0]
+    expected = convert_shape(rel.tensor(types).shape, layout, plain)[1]
+    rel.require_same(channels, expected, "the channels of the weight and of the data differ", 1, 0)
 
 
 def _match_boxes(types: Sequence[Type], _attrs: Attrs) -> None:
@@ -166,7 +146,7 @@ def _match_boxes(types: Sequence[Type], _attrs: Attrs) -> None:
         raise RelationError(f"there are {boxes[0]} boxes, and image numbers for {images[0]}", 1, 2)
 
 
-_OUT_DTYPE = Attr("out_dtype", DTYPE, "")
+_OUT_DTYPE = Attr("out_dtype", kinds.DTYPE, "")
 
 
 def _convert_to_floats(value: object) -> object:
@@ -174,7 +154,7 @@ def _convert_to_floats(value: object) -> object:
     return tuple(map(float, value)) if isinstance(value, list | tuple) else value
 
 
-_CORNERS = replace(array(FLOAT_ONLY), from_call=_convert_to_floats)
+_CORNERS = replace(kinds.array(kinds.FLOAT_ONLY), from_call=_convert_to_floats)
 
 
 def _declare_resize(rank: int) -> None:
@@ -185,15 +165,15 @@ def _declare_resize(rank: int) -> None:
         "data",
         _Resize(axes),
         f"Images of another size, interpolated over {rank} spatial {'axis' if rank == 1 else 'axes'}.",
-        Attr("size", optional(spatial(rank)), None, call_default=REQUIRED),
-        Attr("roi", default_for_none(_CORNERS, corners), None),
-        Attr("layout", STR, f"NC{axes}"),
-        Attr("method", STR, "linear"),
-        Attr("coordinate_transformation_mode", STR, "half_pixel"),
-        Attr("rounding_method", STR, "round", call_default=""),
-        Attr("cubic_alpha", FLOAT, -0.5),
-        Attr("cubic_exclude", INT, 0),
-        Attr("extrapolation_value", FLOAT, 0.0),
+        Attr("size", kinds.optional(kinds.spatial(rank)), None, call_default=REQUIRED),
+        Attr("roi", kinds.default_for_none(_CORNERS, corners), None),
+        Attr("layout", kinds.STR, f"NC{axes}"),
+        Attr("method", kinds.STR, "linear"),
+        Attr("coordinate_transformation_mode", kinds.STR, "half_pixel"),
+        Attr("rounding_method", kinds.STR, "round", call_default=""),
+        Attr("cubic_alpha", kinds.FLOAT, -0.5),
+        Attr("cubic_exclude", kinds.INT, 0),
+        Attr("extrapolation_value", kinds.FLOAT, 0.0),
         _OUT_DTYPE,
         attrs_key=f"Resize{rank}DAttrs",
         traits=Trait.SPECULATABLE,
@@ -208,11 +188,11 @@ declare(
     "data",
     _Upsample("HW"),
     "Images enlarged by a factor for each spatial axis.",
-    Attr("scale_h", FLOAT, call_default=1.0),
-    Attr("scale_w", FLOAT, call_default=1.0),
-    Attr("layout", STR, "NCHW"),
-    Attr("method", STR, "nearest_neighbor"),
-    Attr("align_corners", BOOL, default=False),
+    Attr("scale_h", kinds.FLOAT, call_default=1.0),
+    Attr("scale_w", kinds.FLOAT, call_default=1.0),
+    Attr("layout", kinds.STR, "NCHW"),
+    Attr("method", kinds.STR, "nearest_neighbor"),
+    Attr("align_corners", kinds.BOOL, default=False),
     attrs_key="UpSamplingAttrs",
     traits=Trait.SPECULATABLE,
     nonempty_constraints=[window_has_elements],
@@ -222,12 +202,12 @@ declare(
     "data",
     _Upsample("DHW"),
     "Volumes enlarged by a factor for each spatial axis.",
-    Attr("scale_d", FLOAT, call_default=1.0),
-    Attr("scale_h", FLOAT, call_default=1.0),
-    Attr("scale_w", FLOAT, call_default=1.0),
-    Attr("layout", STR, "NCDHW"),
-    Attr("method", STR, "nearest_neighbor"),
-    Attr("coordinate_transformation_mode", STR, "half_pixel"),
+    Attr("scale_d", kinds.FLOAT, call_default=1.0),
+    Attr("scale_h", kinds.FLOAT, call_default=1.0),
+    Attr("scale_w", kinds.FLOAT, call_default=1.0),
+    Attr("layout", kinds.STR, "NCDHW"),
+    Attr("method", kinds.STR, "nearest_neighbor"),
+    Attr("coordinate_transformation_mode", kinds.STR, "half_pixel"),
     attrs_key="UpSampling3DAttrs",
     traits=Trait.SPECULATABLE,
     nonempty_constraints=[window_has_elements],
@@ -237,10 +217,10 @@ declare(
     "data boxes box_indices",
     _crop_and_resize,
     "Boxes cut out of images and resized to one size.",
-    Attr("crop_size", optional(spatial(2)), None, call_default=REQUIRED),
-    Attr("layout", STR, "NCHW", call_default=REQUIRED),
-    Attr("method", STR, "bilinear"),
-    Attr("extrapolation_value", FLOAT, 0.0),
+    Attr("crop_size", kinds.optional(kinds.spatial(2)), None, call_default=REQUIRED),
+    Attr("layout", kinds.STR, "NCHW", call_default=REQUIRED),
+    Attr("method", kinds.STR, "bilinear"),
+    Attr("extrapolation_value", kinds.FLOAT, 0.0),
     _OUT_DTYPE,
     preconditions=[_check_crop_and_resize],
     shape_constraints=[_match_boxes],
@@ -251,7 +231,7 @@ declare(
     "data",
     _affine_grid,
     "Sampling coordinates of affine maps, for grid_sample.",
-    Attr("target_shape", array(DIM)),
+    Attr("target_shape", kinds.array(kinds.DIM)),
     traits=Trait.SPECULATABLE,
 )
 declare(
@@ -259,10 +239,10 @@ declare(
     "data grid",
     _grid_sample,
     "Images sampled at the coordinates of a grid.",
-    Attr("method", STR, "bilinear"),
-    Attr("layout", STR, "NCHW"),
-    Attr("padding_mode", STR, "zeros"),
-    Attr("align_corners", BOOL, default=True),
+    Attr("method", kinds.STR, "bilinear"),
+    Attr("layout", kinds.STR, "NCHW"),
+    Attr("padding_mode", kinds.STR, "zeros"),
+    Attr("align_corners", kinds.BOOL, default=True),
     traits=Trait.SPECULATABLE,
     preconditions=[_check_grid_sample],
     nonempty_constraints=[window_has_elements],
@@ -272,11 +252,11 @@ declare(
     "data weight",
     _dilation2d,
     "Grey-scale dilation: the largest sum of data and weight in each window.",
-    Attr("strides", spatial(2), (1, 1)),
-    Attr("padding", spatial(2, lengths=(1, 2, 4)), (0, 0)),
-    Attr("dilations", spatial(2), (1, 1)),
-    Attr("data_layout", STR, "NCHW"),
-    Attr("kernel_layout", STR, "IHW"),
+    Attr("strides", kinds.spatial(2), (1, 1)),
+    Attr("padding", kinds.spatial(2, lengths=(1, 2, 4)), (0, 0)),
+    Attr("dilations", kinds.spatial(2), (1, 1)),
+    Attr("data_layout", kinds.STR, "NCHW"),
+    Attr("kernel_layout", kinds.STR, "IHW"),
     _OUT_DTYPE,
     attrs_key="Dilation2DAttrs",
     traits=Trait.SPECULATABLE | Trait.HEAVY,

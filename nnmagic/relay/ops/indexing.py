@@ -6,40 +6,24 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import (
-    FLOAT,
-    INT,
-    INTEGER,
-    OPTIONAL_INTEGER,
-    STR,
-    array,
-    default_for_none,
-    one_or_more,
-    optional,
-)
+from nnmagic.relay.ops import attributes as kinds
+from nnmagic.relay.ops import relations as rel
 from nnmagic.relay.ops.checks import vector
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, broadcast_shapes
-from nnmagic.relay.ops.relations import (
-    axis_of,
-    ints,
-    normalize_axis,
-    require_same,
-    require_type,
-    tensor,
-    tensors_of_tuple,
-)
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
 
 declare = Family("indexing").declare
 
 
 def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, indices = tensor(types, 0), integers(types, 1)
+    data, indices = rel.tensor(types, 0), integers(types, 1)
     if attrs["axis"] is None:
         return TensorType(indices.shape, data.dtype)
     rank, axis = len(data.shape), cast(int, attrs["axis"])
-    axis = rank if axis == rank else normalize_axis(axis, rank)  # Relay accepts the axis after the last, too
+    axis = (
+        rank if axis == rank else rel.normalize_axis(axis, rank)
+    )  # Relay accepts the axis after the last, too
     batch = cast(int, attrs["batch_dims"])
     if not 0 <= batch <= min(len(indices.shape), axis):
         message = f"batch_dims {batch} must not exceed the indices' rank or the axis"
@@ -49,7 +33,7 @@ def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def integers(types: Sequence[Type], index: int) -> TensorType:
     """Return an argument that must be a tensor of integers, to which Relay counts bools."""
-    operand = tensor(types, index)
+    operand = rel.tensor(types, index)
     if not (is_integer(operand.dtype) or operand.dtype == "bool"):
         raise RelationError("expected a tensor of integers, found {operand}", index, operand=operand)
     return operand
@@ -57,14 +41,14 @@ def integers(types: Sequence[Type], index: int) -> TensorType:
 
 def signed_integers(types: Sequence[Type], index: int) -> TensorType:
     """Return an argument that must be a tensor of signed integers."""
-    operand = tensor(types, index)
+    operand = rel.tensor(types, index)
     if not operand.dtype.startswith("int"):
         raise RelationError("expected a tensor of signed integers, found {operand}", index, operand=operand)
     return operand
 
 
 def _where(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    condition, first, second = (tensor(types, index) for index in range(3))
+    condition, first, second = (rel.tensor(types, index) for index in range(3))
     if first.dtype != second.dtype:
         message = "the dtypes {first:dtype} and {second:dtype} differ"
         raise RelationError(message, 1, 2, first=first.dtype, second=second.dtype)
@@ -84,8 +68,8 @@ _FAR = 2**63 - 1
 
 
 def _strided_slice(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data = tensor(types)
-    begin, end, strides = (ints(attrs, name) for name in ("begin", "end", "strides"))
+    data = rel.tensor(types)
+    begin, end, strides = (rel.ints(attrs, name) for name in ("begin", "end", "strides"))
     shape = list(data.shape)
     if attrs["axes"] is None:
         axes = list(range(len(shape)))
@@ -100,9 +84,9 @@ def _strided_slice(types: Sequence[Type], attrs: Attrs) -> TensorType:
     else:
         if not attrs["axes"]:
             raise RelationError("axes must not be empty", attr="axes")
-        axes = [normalize_axis(axis, len(shape), attr="axes") for axis in ints(attrs, "axes")]
-        if any(axis < 0 for axis in ints(attrs, "axes")):
-            message = f"axes must not be negative, found {list(ints(attrs, 'axes'))}"
+        axes = [rel.normalize_axis(axis, len(shape), attr="axes") for axis in rel.ints(attrs, "axes")]
+        if any(axis < 0 for axis in rel.ints(attrs, "axes")):
+            message = f"axes must not be negative, found {list(rel.ints(attrs, 'axes'))}"
             raise RelationError(message, 0, attr="axes")
         if not len(axes) == len(begin) == len(end) == len(strides):
             hint = "give as many begins, ends and strides as axes"
@@ -143,7 +127,7 @@ def _slice_length(size: Dim, begin: int, end: int, step: int, by_size: bool) -> 
 
 def _check_take(types: Sequence[Type], attrs: Attrs) -> None:
     if attrs["axis"] is not None:
-        axis_of(attrs, tensor(types).shape)
+        rel.axis_of(attrs, rel.tensor(types).shape)
 
 
 declare(
@@ -151,9 +135,9 @@ declare(
     "data indices",
     _take,
     "The elements or slices of data at the given indices along an axis, or of the flattened data.",
-    Attr("batch_dims", INTEGER, 0),
-    Attr("axis", OPTIONAL_INTEGER, None),
-    Attr("mode", STR, "clip"),
+    Attr("batch_dims", kinds.INTEGER, 0),
+    Attr("axis", kinds.OPTIONAL_INTEGER, None),
+    Attr("mode", kinds.STR, "clip"),
     call_order="data indices axis batch_dims mode",
     numpy="numpy.take",
     traits=Trait.VIEW,
@@ -165,32 +149,32 @@ declare(
     _where,
     "Elements of x where the condition is true, else of y.",
     numpy="numpy.where",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
     "strided_slice",
     "data",
     _strided_slice,
     "Every n-th element of a range of each axis.",
-    Attr("begin", one_or_more(INTEGER)),
-    Attr("end", one_or_more(INTEGER)),
-    Attr("strides", default_for_none(one_or_more(INTEGER), (1,)), call_default=None),
-    Attr("slice_mode", STR, "end"),
-    Attr("axes", optional(array(INTEGER)), call_default=None),
+    Attr("begin", kinds.one_or_more(kinds.INTEGER)),
+    Attr("end", kinds.one_or_more(kinds.INTEGER)),
+    Attr("strides", kinds.default_for_none(kinds.one_or_more(kinds.INTEGER), (1,)), call_default=None),
+    Attr("slice_mode", kinds.STR, "end"),
+    Attr("axes", kinds.optional(kinds.array(kinds.INTEGER)), call_default=None),
     call_order="data begin end strides axes slice_mode",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
 )
 
 
 def _gather(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, indices = tensor(types, 0), signed_integers(types, 1)
+    data, indices = rel.tensor(types, 0), signed_integers(types, 1)
     if len(data.shape) != len(indices.shape):
         raise RelationError("{data} and {indices} must have one rank", 0, 1, data=data, indices=indices)
-    axis = axis_of(attrs, data.shape)
+    axis = rel.axis_of(attrs, data.shape)
     for index, (have, want) in enumerate(zip(data.shape, indices.shape, strict=True)):
         if index != axis:
             message = "data and indices differ on another axis than the given one"
-            require_same(have, want, message, 0, 1, attr="axis")
+            rel.require_same(have, want, message, 0, 1, attr="axis")
     if indices.shape[axis] == 0:
         raise RelationError("the indices are empty along the axis", 1, attr="axis")
     return TensorType(indices.shape, data.dtype)
@@ -198,14 +182,14 @@ def _gather(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 def _gather_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """Return the gathered type; the indices' first dimension counts the dimensions that an index has."""
-    data, indices = tensor(types, 0), tensor(types, 1)
+    data, indices = rel.tensor(types, 0), rel.tensor(types, 1)
     depth = index_depth(indices, data, 1)
     batch = cast(int, attrs["batch_dims"])
     if depth + batch > len(data.shape) or batch >= len(indices.shape):
         message = "{indices} has too many indices for {data}"
         raise RelationError(message, 1, 0, attr="batch_dims", indices=indices, data=data)
     for lhs, rhs in zip(data.shape[: max(batch, 0)], indices.shape[1:], strict=False):
-        require_same(lhs, rhs, "the batches of data and indices differ", 0, 1)
+        rel.require_same(lhs, rhs, "the batches of data and indices differ", 0, 1)
     if depth + batch < 0:
         raise RelationError(f"batch_dims must not be negative, it is {batch}", attr="batch_dims")
     return TensorType(indices.shape[1:] + data.shape[depth + batch :], data.dtype)
@@ -231,7 +215,7 @@ def index_depth(indices: TensorType, data: TensorType, operand: int) -> int:
 
 def _adv_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     """Index the leading axes of the first tensor with the others, which broadcast together."""
-    data, *indices = tensors_of_tuple(types)
+    data, *indices = rel.tensors_of_tuple(types)
     if not indices or len(indices) > len(data.shape):
         raise RelationError(f"{len(indices)} indices do not fit {{data}}", 0, data=data)
     shape: Shape | None = indices[0].shape
@@ -243,13 +227,13 @@ def _adv_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, like = tensor(types, 0), tensor(types, 1)
+    data, like = rel.tensor(types, 0), rel.tensor(types, 1)
     shape = list(data.shape)
     axes: Sequence[int] = range(min(len(shape), len(like.shape)))
     if attrs["axes"] == ():
         raise RelationError("axes must not be empty", attr="axes")
     if attrs["axes"] is not None:
-        axes = [normalize_axis(axis, len(shape), attr="axes") for axis in ints(attrs, "axes")]
+        axes = [rel.normalize_axis(axis, len(shape), attr="axes") for axis in rel.ints(attrs, "axes")]
     for axis in axes:
         if axis >= len(like.shape):
             raise RelationError(f"axis {axis} is out of range for {{like}}", 1, attr="axes", like=like)
@@ -262,11 +246,11 @@ def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _sequence_mask(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, lengths = tensor(types), tensor(types, 1, rank=1)
+    data, lengths = rel.tensor(types), rel.tensor(types, 1, rank=1)
     axis = cast(int, attrs["axis"])
     if axis not in {0, 1} or len(data.shape) < 2:
         raise RelationError("axis must be 0 or 1 and the data of rank 2 or more", 0, attr="axis")
-    require_type(lengths, (data.shape[1 - axis],), "valid_length", 1)
+    rel.require_type(lengths, (data.shape[1 - axis],), "valid_length", 1)
     return data
 
 
@@ -282,17 +266,18 @@ declare(
     "data indices",
     _gather,
     "At each position, the element of data whose index along the axis stands there.",
-    Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
+    Attr("axis", kinds.OPTIONAL_INTEGER, None, call_default=REQUIRED),
     call_order="data axis indices",
     numpy="numpy.take_along_axis",
+    traits=Trait.CHECKS_SIZES,
 )
 declare(
     "gather_nd",
     "data indices",
     _gather_nd,
     "Elements or slices of data at indices whose coordinates lie along the first axis.",
-    Attr("batch_dims", INTEGER, 0),
-    Attr("index_rank", OPTIONAL_INTEGER, None),
+    Attr("batch_dims", kinds.INTEGER, 0),
+    Attr("index_rank", kinds.OPTIONAL_INTEGER, None),
     attrs_key="GatherNDAttrs",
     preconditions=[_check_gather_nd],
 )
@@ -306,17 +291,17 @@ declare(
 declare(
     "argwhere",
     "condition",
-    lambda types, _attrs: TensorType((ANY, len(tensor(types).shape)), "int32"),
+    lambda types, _attrs: TensorType((ANY, len(rel.tensor(types).shape)), "int32"),
     "The indices of the elements that are not zero.",
     numpy="numpy.argwhere",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
     "slice_like",
     "data shape_like",
     _slice_like,
     "The first elements of each axis, as many as another tensor has.",
-    Attr("axes", optional(array(INTEGER)), call_default=None),
+    Attr("axes", kinds.optional(kinds.array(kinds.INTEGER)), call_default=None),
     traits=Trait.SPECULATABLE | Trait.VIEW,
 )
 declare(
@@ -324,8 +309,8 @@ declare(
     "data valid_length",
     _sequence_mask,
     "Data with mask_value behind the valid length of each sequence.",
-    Attr("mask_value", FLOAT, 0.0),
-    Attr("axis", INT, 0),
+    Attr("mask_value", kinds.FLOAT, 0.0),
+    Attr("axis", kinds.INT, 0),
     traits=Trait.SPECULATABLE,
 )
 declare(

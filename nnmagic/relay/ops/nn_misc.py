@@ -6,51 +6,42 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops import relations as rel
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, STR, spatial
 from nnmagic.relay.ops.checks import data_has_elements, one_of
 from nnmagic.relay.ops.convolution import padding_sums
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import add, ceil_divide, same_dim
-from nnmagic.relay.ops.relations import (
-    assume_channel_vectors,
-    axis_of,
-    channel_vectors,
-    identity,
-    require_positive,
-    require_same,
-    require_type,
-    tensor,
-)
 from nnmagic.relay.types import TensorType, TupleType, Type, is_float
 
 declare = Family("nn").declare
 
 
 def _dropout(types: Sequence[Type], _attrs: Attrs) -> TupleType:
-    data = tensor(types)
+    data = rel.tensor(types)
     return TupleType((data, data))
 
 
 def _fifo_buffer(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, buffer = tensor(types, 0), tensor(types, 1)
+    data, buffer = rel.tensor(types, 0), rel.tensor(types, 1)
     if len(data.shape) != len(buffer.shape):
         raise RelationError("{data} and {buffer} must have one rank", 0, 1, data=data, buffer=buffer)
-    axis_of(attrs, buffer.shape, operand=1)
+    rel.axis_of(attrs, buffer.shape, operand=1)
     return buffer
 
 
 def _check_fifo_buffer(types: Sequence[Type], attrs: Attrs) -> None:
-    data, buffer = tensor(types, 0), tensor(types, 1)
-    axis = axis_of(attrs, buffer.shape, operand=1)
+    data, buffer = rel.tensor(types, 0), rel.tensor(types, 1)
+    axis = rel.axis_of(attrs, buffer.shape, operand=1)
     for index, (lhs, rhs) in enumerate(zip(data.shape, buffer.shape, strict=True)):
         if index != axis:
             message = "data and buffer differ on another axis than the given one"
-            require_same(lhs, rhs, message, 0, 1, attr="axis")
+            rel.require_same(lhs, rhs, message, 0, 1, attr="axis")
 
 
 def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """Return a channel for each displacement of the second image, an element for each patch of the first."""
-    first, second = tensor(types, 0, rank=4), tensor(types, 1, rank=4)
+    first, second = rel.tensor(types, 0, rank=4), rel.tensor(types, 1, rank=4)
     if attrs["layout"] != "NCHW":
         raise RelationError(f"the layout must be NCHW, not {attrs['layout']!r}", attr="layout")
     kernel, most, step, grid = (
@@ -67,18 +58,18 @@ def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _check_correlation(types: Sequence[Type], attrs: Attrs) -> None:
-    require_positive("kernel_size", [cast(int, attrs["kernel_size"])])
-    require_type(tensor(types, 1), tensor(types).shape, "the second image", 1)
+    rel.require_positive("kernel_size", [cast(int, attrs["kernel_size"])])
+    rel.require_type(rel.tensor(types, 1), rel.tensor(types).shape, "the second image", 1)
 
 
 def _cross_entropy(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    predictions, targets = tensor(types, 0, rank=2), tensor(types, 1, rank=2)
-    require_type(targets, predictions.shape, "the targets", 1)
+    predictions, targets = rel.tensor(types, 0, rank=2), rel.tensor(types, 1, rank=2)
+    rel.require_type(targets, predictions.shape, "the targets", 1)
     return TensorType((), predictions.dtype)
 
 
 def _nll_loss(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    predictions, targets, weights = tensor(types, 0), tensor(types, 1), tensor(types, 2, rank=1)
+    predictions, targets, weights = rel.tensor(types, 0), rel.tensor(types, 1), rel.tensor(types, 2, rank=1)
     if not is_float(predictions.dtype) or weights.dtype != predictions.dtype:
         raise RelationError(
             "the predictions and weights must be of one floating dtype, found {predictions} and {weights}",
@@ -107,24 +98,30 @@ def _nll_loss(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _check_nll_loss(types: Sequence[Type], _attrs: Attrs) -> None:
-    batch, _classes, *rest = tensor(types).shape
-    require_type(tensor(types, 1), (batch, *rest), "the targets", 1)
+    batch, _classes, *rest = rel.tensor(types).shape
+    rel.require_type(rel.tensor(types, 1), (batch, *rest), "the targets", 1)
 
 
 def _prelu(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if cast(int, attrs["axis"]) < 0:
         raise RelationError(f"axis must not be negative, it is {attrs['axis']}", 0, attr="axis")
-    return channel_vectors("alpha")(types, attrs)
+    return rel.channel_vectors("alpha")(types, attrs)
 
 
-declare("nn.relu", "data", identity, "The element where it is positive, else 0.", traits=Trait.SPECULATABLE)
+declare(
+    "nn.relu",
+    "data",
+    rel.identity,
+    "The element where it is positive, else 0.",
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+)
 declare(
     "nn.leaky_relu",
     "data",
-    identity,
+    rel.identity,
     "The element where it is positive, else alpha times it.",
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     elements="floats",
 )
 declare(
@@ -136,16 +133,16 @@ declare(
     attrs_key="PReluAttrs",
     traits=Trait.SPECULATABLE,
     elements="floats",
-    assume=assume_channel_vectors,
+    assume=rel.assume_channel_vectors,
 )
 declare(
     "nn.bias_add",
     "data bias",
-    channel_vectors("bias"),
+    rel.channel_vectors("bias"),
     "A vector added along one axis.",
     Attr("axis", INT, 1),
-    traits=Trait.SPECULATABLE,
-    assume=assume_channel_vectors,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    assume=rel.assume_channel_vectors,
 )
 declare(
     "nn.dropout",
@@ -153,7 +150,7 @@ declare(
     _dropout,
     "Data and a mask; when a program runs nothing is dropped.",
     Attr("rate", FLOAT, 0.5),
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     elements="floats",
 )
 declare(

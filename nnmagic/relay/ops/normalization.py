@@ -58,7 +58,7 @@ for _name, _summary in (
         _summary,
         Attr("axis", INT, -1),
         attrs_key="SoftmaxAttrs",
-        traits=Trait.SPECULATABLE,
+        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
         elements="floats",
     )
 

@@ -90,7 +90,7 @@ for _name, _summary, _elements in _REDUCTIONS:
         *_REDUCE,
         attrs_key="ReduceAttrs",
         numpy=f"numpy.{_name}",
-        traits=Trait.SPECULATABLE,
+        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES | Trait.REDUCES,
         elements=_elements,
     )
 for _name in ("and", "or", "xor"):
@@ -127,7 +127,7 @@ for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
         attrs_key="ArgReduceAttrs",
         call_order="data axis keepdims exclude select_last_index",
         numpy=f"numpy.{_name}",
-        traits=Trait.SPECULATABLE,
+        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     )
 declare(
     "variance",
@@ -154,7 +154,7 @@ for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
         Attr("exclusive", optional(BOOL), default=False, call_default=None),
         attrs_key="ScanopAttrs",
         numpy=f"numpy.{_name}",
-        traits=Trait.SPECULATABLE,
+        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
         elements="numbers",
     )
 for _name, _what in (("maximum", "largest"), ("minimum", "smallest")):
@@ -165,6 +165,6 @@ for _name, _what in (("maximum", "largest"), ("minimum", "smallest")):
         f"The {_what} element so far along an axis; NaN from a NaN on.",
         Attr("axis", INTEGER, 0),
         numpy=f"numpy.{_name}.accumulate",
-        traits=Trait.SPECULATABLE,
+        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES | Trait.KERNEL,
         elements="any",
     )

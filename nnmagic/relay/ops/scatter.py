@@ -83,6 +83,7 @@ declare(
     numpy="numpy.put_along_axis",
     preconditions=[_check_scatter_elements],
     shape_constraints=[_fit_elements],
+    traits=Trait.UPDATES,
 )
 declare(
     "scatter_nd",
@@ -92,6 +93,7 @@ declare(
     Attr("mode", STR, "update"),
     attrs_key="ScatterNDAttrs",
     preconditions=[_check_scatter_nd],
+    traits=Trait.UPDATES,
 )
 
 
@@ -111,6 +113,7 @@ declare(
     identity,
     "Data with v put into a strided slice.",
     preconditions=[_check_strided_set],
+    traits=Trait.UPDATES,
 )
 
 

@@ -6,32 +6,12 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import (
-    AXES,
-    BOOL,
-    DTYPE,
-    INT,
-    INTEGER,
-    OPTIONAL_INTEGER,
-    STR,
-    array,
-    one_or_more,
-    optional,
-)
+from nnmagic.relay.ops import attributes as kinds
+from nnmagic.relay.ops import relations as rel
 from nnmagic.relay.ops.checks import require_broadcast, sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.dims import Shape, add, ceil_divide, is_unknown, product, same_dim, static_size
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
-from nnmagic.relay.ops.relations import (
-    at_most,
-    axis_of,
-    broadcast,
-    ints,
-    new_axis,
-    normalize_axis,
-    require_type,
-    tensor,
-)
 from nnmagic.relay.ops.reshape import reshape_shape
 from nnmagic.relay.types import ANY, TensorType, Type
 
@@ -39,21 +19,21 @@ declare = Family("shape").declare
 
 
 def _reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data = tensor(types)
+    data = rel.tensor(types)
     return TensorType(
-        reshape_shape(data.shape, ints(attrs, "newshape"), bool(attrs["allowzero"])), data.dtype
+        reshape_shape(data.shape, rel.ints(attrs, "newshape"), bool(attrs["allowzero"])), data.dtype
     )
 
 
 def _reverse_reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data = tensor(types)
-    codes = ints(attrs, "newshape")[::-1]
+    data = rel.tensor(types)
+    codes = rel.ints(attrs, "newshape")[::-1]
     return TensorType(reshape_shape(data.shape[::-1], codes, bool(attrs["allowzero"]))[::-1], data.dtype)
 
 
 def _reshape_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """Replace dimensions lhs_begin to lhs_end of the data with rhs_begin to rhs_end of the other tensor."""
-    data, like = tensor(types), tensor(types, 1)
+    data, like = rel.tensor(types), rel.tensor(types, 1)
     begin, end = _range(attrs, "lhs", len(data.shape))
     before_it, behind_it = range(begin), range(end, len(data.shape))
     between = range(*_range(attrs, "rhs", len(like.shape)))
@@ -81,7 +61,7 @@ def _range(attrs: Attrs, side: str, rank: int) -> tuple[int, int]:
 
 def _check_reshape_like(types: Sequence[Type], attrs: Attrs) -> None:
     for operand, side in enumerate(("lhs", "rhs")):
-        rank = len(tensor(types, operand).shape)
+        rank = len(rel.tensor(types, operand).shape)
         start, stop = _range(attrs, side, rank)
         if not 0 <= start <= stop <= rank:
             message = f"{side}_begin and {side}_end are out of range for rank {rank}"
@@ -99,23 +79,23 @@ def _dims_at(data: TensorType, axes: range, operand: int, *attrs: str) -> Shape:
 
 
 def _transpose(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data = tensor(types)
+    data = rel.tensor(types)
     rank = len(data.shape)
     if attrs["axes"] is None:
         return TensorType(data.shape[::-1], data.dtype)
-    axes = [normalize_axis(axis, rank, attr="axes") for axis in ints(attrs, "axes", rank)]
+    axes = [rel.normalize_axis(axis, rank, attr="axes") for axis in rel.ints(attrs, "axes", rank)]
     if len(set(axes)) != rank:
         raise RelationError("an axis is listed twice", 0, attr="axes")
     return TensorType(tuple(data.shape[axis] for axis in axes), data.dtype)
 
 
 def _squeeze(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data = tensor(types)
+    data = rel.tensor(types)
     if attrs["axis"] is None:
         if any(map(is_unknown, data.shape)):
             raise RelationError("needs an axis, as a dimension is unknown", 0, attr="axis")
         return TensorType(tuple(dim for dim in data.shape if dim != 1), data.dtype)
-    axes = {normalize_axis(axis, len(data.shape)) for axis in ints(attrs, "axis")}
+    axes = {rel.normalize_axis(axis, len(data.shape)) for axis in rel.ints(attrs, "axis")}
     for axis in sorted(axes):
         if same_dim(data.shape[axis], 1) is False:
             message = "axis {axis} of {data} is not of length 1"
@@ -124,26 +104,26 @@ def _squeeze(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _expand_dims(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, count = tensor(types), cast(int, attrs["num_newaxis"])
+    data, count = rel.tensor(types), cast(int, attrs["num_newaxis"])
     if count < 0:
         raise RelationError(f"num_newaxis must not be negative, it is {count}", attr="num_newaxis")
-    at_most(count, "num_newaxis", attr="num_newaxis")
-    axis = new_axis(cast(int, attrs["axis"]), len(data.shape))
+    rel.at_most(count, "num_newaxis", attr="num_newaxis")
+    axis = rel.new_axis(cast(int, attrs["axis"]), len(data.shape))
     return TensorType(data.shape[:axis] + (1,) * count + data.shape[axis:], data.dtype)
 
 
 def _reverse(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data = tensor(types)
-    axis_of(attrs, data.shape)
+    data = rel.tensor(types)
+    rel.axis_of(attrs, data.shape)
     return data
 
 
 def _reverse_sequence(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data, lengths = tensor(types), tensor(types, 1, rank=1)
+    data, lengths = rel.tensor(types), rel.tensor(types, 1, rank=1)
     if not lengths.dtype.startswith("int"):
         raise RelationError("seq_lengths must be signed integers, found {lengths}", 1, lengths=lengths)
-    axis_of(attrs, data.shape, "seq_axis")
-    batch = data.shape[axis_of(attrs, data.shape, "batch_axis")]
+    rel.axis_of(attrs, data.shape, "seq_axis")
+    batch = data.shape[rel.axis_of(attrs, data.shape, "batch_axis")]
     if same_dim(lengths.shape[0], batch) is False:
         message = "seq_lengths must be as long as the batch axis, found {lengths}"
         raise RelationError(message, 1, 0, attr="batch_axis", lengths=lengths)
@@ -151,13 +131,13 @@ def _reverse_sequence(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _layout_transform(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    data = tensor(types)
+    data = rel.tensor(types)
     source, target = (parse_layout(attrs[name], name) for name in ("src_layout", "dst_layout"))
     return TensorType(convert_shape(data.shape, source, target), data.dtype)
 
 
 def _batch_flatten(types: Sequence[Type], _attrs: Attrs) -> TensorType:
-    data = tensor(types)
+    data = rel.tensor(types)
     if not data.shape:
         raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
     return TensorType((data.shape[0], product(data.shape[1:])), data.dtype)
@@ -169,11 +149,11 @@ def _sliding_window(types: Sequence[Type], attrs: Attrs) -> TensorType:
     A new axis for each of these counts the windows, and as many axes again hold them.
     Relay requires no more than axes and strides for the window.
     """
-    data = tensor(types)
+    data = rel.tensor(types)
     axis = cast(int, attrs["axis"])
     if not 0 <= axis < len(data.shape):
         raise RelationError(f"axis {axis} is out of range [0, {len(data.shape)})", 0, attr="axis")
-    window, strides = ints(attrs, "window_shape"), ints(attrs, "strides")
+    window, strides = rel.ints(attrs, "window_shape"), rel.ints(attrs, "strides")
     over = data.shape[axis : axis + len(window)]
     if len(window) > len(over) or len(window) > len(strides):
         message = f"window_shape has {len(window)} elements, more than axes or strides"
@@ -188,9 +168,9 @@ def _sliding_window(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 def _check_sliding_window(types: Sequence[Type], attrs: Attrs) -> None:
-    data = tensor(types)
-    over = data.shape[normalize_axis(cast(int, attrs["axis"]), len(data.shape)) :]
-    window, strides = ints(attrs, "window_shape", len(over)), ints(attrs, "strides", len(over))
+    data = rel.tensor(types)
+    over = data.shape[rel.normalize_axis(cast(int, attrs["axis"]), len(data.shape)) :]
+    window, strides = rel.ints(attrs, "window_shape", len(over)), rel.ints(attrs, "strides", len(over))
     if any(size < 1 for size in (*window, *strides)):
         wrong = "window_shape" if min(window, default=1) < 1 else "strides"
         raise RelationError("window_shape and strides must be positive", attr=wrong)
@@ -200,24 +180,24 @@ def _check_sliding_window(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 def _shape_of(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    rank = len(tensor(types).shape)
+    rank = len(rel.tensor(types).shape)
     return TensorType((rank,) if rank else (), str(attrs["dtype"]))  # Relay has no tensors without elements
 
 
 def _ndarray_size(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    tensor(types)
+    rel.tensor(types)
     return TensorType((), str(attrs["dtype"]))
 
 
 def _collapse_sum_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """Return the type of the other tensor, which broadcast with the data must give the data's shape."""
-    data, result = tensor(types), broadcast(types, attrs)
-    require_type(data, result.shape, "the data", 0)
-    return tensor(types, 1)
+    data, result = rel.tensor(types), rel.broadcast(types, attrs)
+    rel.require_type(data, result.shape, "the data", 0)
+    return rel.tensor(types, 1)
 
 
 def _collapse_sum_to(types: Sequence[Type], attrs: Attrs) -> TensorType:
-    result = TensorType(cast(Shape, ints(attrs, "shape")), tensor(types).dtype)
+    result = TensorType(cast(Shape, rel.ints(attrs, "shape")), rel.tensor(types).dtype)
     _collapse_sum_like([types[0], result], attrs)
     return result
 
@@ -228,10 +208,10 @@ def _broadcast_back_like(types: Sequence[Type], _attrs: Attrs) -> None:
 
 
 def _broadcast_back_to(types: Sequence[Type], attrs: Attrs) -> None:
-    require_broadcast(ints(attrs, "shape"), sizes(types)[0])
+    require_broadcast(rel.ints(attrs, "shape"), sizes(types)[0])
 
 
-_NEWSHAPE = (Attr("newshape", one_or_more(INTEGER)), Attr("allowzero", BOOL, default=False))
+_NEWSHAPE = (Attr("newshape", kinds.one_or_more(kinds.INTEGER)), Attr("allowzero", kinds.BOOL, default=False))
 declare(
     "reshape",
     "data",
@@ -239,7 +219,12 @@ declare(
     "The same elements in another shape; 0 copies a dimension, -1 infers one.",
     *_NEWSHAPE,
     numpy="numpy.reshape",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES | Trait.VIEW,
+    traits=Trait.SPECULATABLE
+    | Trait.MOVES
+    | Trait.RESHAPES
+    | Trait.VIEW
+    | Trait.CHECKS_SIZES
+    | Trait.KEEPS_ORDER,
 )
 declare(
     "contrib_reverse_reshape",
@@ -256,10 +241,10 @@ declare(
     "data shape_like",
     _reshape_like,
     "The same elements in the shape of another tensor, or in a range of its dimensions.",
-    Attr("lhs_begin", INT, 0),
-    Attr("lhs_end", OPTIONAL_INTEGER, None),
-    Attr("rhs_begin", INT, 0),
-    Attr("rhs_end", OPTIONAL_INTEGER, None),
+    Attr("lhs_begin", kinds.INT, 0),
+    Attr("lhs_end", kinds.OPTIONAL_INTEGER, None),
+    Attr("rhs_begin", kinds.INT, 0),
+    Attr("rhs_end", kinds.OPTIONAL_INTEGER, None),
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
     preconditions=[_check_reshape_like],
 )
@@ -268,53 +253,53 @@ declare(
     "data",
     _transpose,
     "Axes in another order; reversed where none is given.",
-    Attr("axes", optional(one_or_more(INTEGER)), call_default=None),
+    Attr("axes", kinds.optional(kinds.one_or_more(kinds.INTEGER)), call_default=None),
     numpy="numpy.transpose",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
 )
 declare(
     "squeeze",
     "data",
     _squeeze,
     "Data without the given axes of length 1, or without all of them.",
-    Attr("axis", AXES, None),
+    Attr("axis", kinds.AXES, None),
     numpy="numpy.squeeze",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.KEEPS_ORDER,
 )
 declare(
     "expand_dims",
     "data",
     _expand_dims,
     "Data with new axes of length 1 before the given axis.",
-    Attr("axis", INT),
-    Attr("num_newaxis", INT, 1),
+    Attr("axis", kinds.INT),
+    Attr("num_newaxis", kinds.INT, 1),
     numpy="numpy.expand_dims",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
 )
 declare(
     "reverse",
     "data",
     _reverse,
     "The elements along an axis in reverse order.",
-    Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
+    Attr("axis", kinds.OPTIONAL_INTEGER, None, call_default=REQUIRED),
     numpy="numpy.flip",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
 )
 declare(
     "reverse_sequence",
     "data seq_lengths",
     _reverse_sequence,
     "The first seq_lengths elements of each sequence of a batch in reverse order.",
-    Attr("seq_axis", INTEGER, 1),
-    Attr("batch_axis", INTEGER, 0),
+    Attr("seq_axis", kinds.INTEGER, 1),
+    Attr("batch_axis", kinds.INTEGER, 0),
 )
 declare(
     "layout_transform",
     "data",
     _layout_transform,
     "Data in another layout, as from NCHW to NCHW16c.",
-    Attr("src_layout", STR),
-    Attr("dst_layout", STR),
+    Attr("src_layout", kinds.STR),
+    Attr("dst_layout", kinds.STR),
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
 )
 declare(
@@ -322,16 +307,16 @@ declare(
     "data",
     _batch_flatten,
     "Each element of the batch as one row.",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
 )
 declare(
     "sliding_window",
     "data",
     _sliding_window,
     "Windows that slide over the axes from the given one on.",
-    Attr("axis", INT),
-    Attr("window_shape", array(INTEGER)),
-    Attr("strides", array(INTEGER)),
+    Attr("axis", kinds.INT),
+    Attr("window_shape", kinds.array(kinds.INTEGER)),
+    Attr("strides", kinds.array(kinds.INTEGER)),
     numpy="numpy.lib.stride_tricks.sliding_window_view",
     traits=Trait.SPECULATABLE | Trait.VIEW,
     preconditions=[_check_sliding_window],
@@ -341,18 +326,18 @@ declare(
     "data",
     _shape_of,
     "The shape as a tensor.",
-    Attr("dtype", DTYPE, "", call_default="int32"),
+    Attr("dtype", kinds.DTYPE, "", call_default="int32"),
     numpy="numpy.shape",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
     "ndarray_size",
     "data",
     _ndarray_size,
     "The number of elements as a scalar.",
-    Attr("dtype", DTYPE, "", call_default="int32"),
+    Attr("dtype", kinds.DTYPE, "", call_default="int32"),
     numpy="numpy.size",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
     "collapse_sum_like",
@@ -367,8 +352,8 @@ declare(
     "data shape",
     _collapse_sum_to,
     "Sums along the axes in which data is larger than a shape.",
-    Attr("shape", array(INTEGER)),
-    Attr("dtype", DTYPE, ""),
+    Attr("shape", kinds.array(kinds.INTEGER)),
+    Attr("dtype", kinds.DTYPE, ""),
     attrs_key="InitOpAttrs",
     call_order="data shape",
     traits=Trait.SPECULATABLE,

@@ -124,7 +124,7 @@ declare(
     attrs_key="ArgsortAttrs",
     call_order="data axis is_ascend",
     numpy="numpy.sort",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES,
     preconditions=[_check_axis],
 )
 declare(
@@ -135,7 +135,7 @@ declare(
     *_ORDER,
     Attr("dtype", DTYPE, "", call_default="int32"),
     numpy="numpy.argsort",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES,
     preconditions=[_check_axis],
 )
 declare(

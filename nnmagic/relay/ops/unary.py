@@ -61,6 +61,7 @@ _ELEMENTS: dict[str, Elements] = {
     "negative": "numbers",
 }
 # Those that real Relay lacks; `passes/expand_operators` says what they stand for in it.
+_KERNELS = ("numpy.expm1", "numpy.rint", "special.erfc")
 _BEYOND_RELAY = (
     ("numpy.cbrt", "cbrt", "Cube root."),
     ("numpy.expm1", "expm1", "e to the power of each element, minus 1, accurate near 0."),
@@ -98,7 +99,7 @@ for _name, _twin, _summary in (*_OF_FLOATS, *_PLAIN, *_BEYOND_RELAY):
         identity,
         _summary,
         numpy=_twin and f"numpy.{_twin}",
-        traits=Trait.SPECULATABLE,
+        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES | (Trait.KERNEL if _name in _KERNELS else Trait.NONE),
         elements=_ELEMENTS.get(_name, "any") if (_name, _twin, _summary) in _PLAIN else "floats",
     )
 declare(
@@ -117,7 +118,7 @@ declare(
     identity,
     "The same tensor in memory of its own.",
     numpy="numpy.copy",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES,
 )
 for _name, _summary in _TESTS:
     declare(
@@ -126,7 +127,7 @@ for _name, _summary in _TESTS:
         identity_compare,
         _summary,
         numpy=f"numpy.{_name.removeprefix('numpy.')}",
-        traits=Trait.SPECULATABLE,
+        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     )
 
 
@@ -141,14 +142,14 @@ declare(
     "Each element converted to another dtype.",
     Attr("dtype", DTYPE),
     numpy="numpy.ndarray.astype",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES,
 )
 declare(
     "cast_like",
     "data dtype_like",
     lambda types, _attrs: TensorType(tensor(types).shape, tensor(types, 1).dtype),
     "Each element converted to the dtype of another tensor.",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
     "reinterpret",
@@ -169,7 +170,7 @@ declare(
     Attr("a_max", FLOAT),
     keywords={"a": "data"},
     numpy="numpy.clip",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     elements="numbers",
 )
 
@@ -189,6 +190,6 @@ declare(
     "Product with multiplier * 2**(shift - 31) in integer arithmetic, rounded.",
     Attr("multiplier", INT),
     Attr("shift", INT),
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     preconditions=[_check_fixed_point],
 )

@@ -9,9 +9,8 @@ import numpy as np
 
 from nnmagic.relay.expr import Call, Constant, Expr, OpRef, TupleGetItem, operator_of
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.passes.rewriting import fold_nodes, map_functions
-
-_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 
 def fold_batch_norm(module: Module) -> Module:
@@ -31,7 +30,7 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Expr | None:
     if not isinstance(norm, Call) or operator_of(norm) != "nn.batch_norm" or uses[norm] != 1:
         return None
     convolution, *statistics = norm.args
-    if not isinstance(convolution, Call) or operator_of(convolution) not in _CONVOLUTIONS:
+    if not isinstance(convolution, Call) or Trait.CONVOLVES not in traits_of(convolution):
         return None
     data, weight = convolution.args
     layout, kernel = (str(convolution.attrs[name]) for name in ("data_layout", "kernel_layout"))

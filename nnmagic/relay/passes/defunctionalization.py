@@ -20,15 +20,27 @@ from nnmagic.relay.structure.traverse import binders, post_order, rewrite
 from nnmagic.relay.types import ANY, FuncType, GlobalTypeVar, TensorType, TupleType, Type, TypeCall
 
 
-def defunctionalize(module: Module, entry: str, taken: Collection[str] = ()) -> Module:
+def defunctionalize(
+    module: Module, entry: str, taken: Collection[str] = (), *, join_sizes: bool = True
+) -> Module:
     """Replace function values by values of data types, and their calls by those of functions that match them.
 
     A function that is a value becomes a constructor, whose fields are what it captures. The module must be
-    typed, and comes out typed. taken: names that no new function gets. Raises RelayError for function values
-    that ``entry`` takes or gives, which are known at run time only.
+    typed, and comes out typed. Raises RelayError for function values that ``entry`` takes or gives, which are
+    known at run time only.
+
+    Args:
+        module: the module.
+        entry: the function that is called from outside.
+        taken: names that no new function gets.
+        join_sizes: whether functions that differ by sizes alone may share a data type, in which these sizes
+            are not known; otherwise a module that has such functions is returned as it is.
+
     """
     functions = module.functions
     work = _Defunctionalization(module, {*functions, *taken})
+    if work.joins_sizes and not join_sizes:
+        return module
     work.check(functions[entry])
     # In A-normal form each function value has a name, so that a call's callee is a name, or a
     # variable that holds data by now.
@@ -38,11 +50,6 @@ def defunctionalize(module: Module, entry: str, taken: Collection[str] = ()) -> 
     made |= {kind.apply: work.apply(kind) for kind in work.kinds.values()}
     types = {**module.types, **work.copies, **{kind.header.name: kind.data for kind in work.kinds.values()}}
     return infer_type(Module(made, types), look_into_callees=True)
-
-
-def shares_sizes(module: Module) -> bool:
-    """Return whether types of functions that are values differ by the sizes that they take or give alone."""
-    return _Defunctionalization(module, set(module.functions)).joins_sizes
 
 
 def has_function_values(module: Module) -> bool:

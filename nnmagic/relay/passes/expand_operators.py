@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -49,10 +50,8 @@ def _window(
 #: No axis of which only the call knows the size is longer.
 _LONGEST = 1 << 40
 
-#: The operators whose expansion takes the ``shape`` of their first operand.
-_OF_SHAPES = frozenset({"numpy.maximum.accumulate", "numpy.minimum.accumulate", "python.window"})
-
-#: What each operator that TVM's Relay lacks stands for, in terms of its operands and attributes.
+#: What each operator that TVM's Relay lacks stands for, in terms of its operands and attributes. Some take
+#: the ``shape`` of the first operand.
 EXPANSIONS: Mapping[str, Callable[..., Any]] = {
     "linalg.det": _det,
     "numpy.arctan2": special.arctan2,
@@ -108,7 +107,7 @@ def expand_operators(module: Module, *, keep: Collection[str] = ()) -> Module:
             assert isinstance(before.checked_type, TensorType)
             operands.append(TensorExpr(after, before.checked_type.dtype, new.span))
         attrs = dict(new.attrs)
-        if isinstance(old.op, OpRef) and old.op.name in _OF_SHAPES:
+        if "shape" in inspect.signature(expansion).parameters:
             assert isinstance(old.args[0].checked_type, TensorType)
             attrs["shape"] = old.args[0].checked_type.shape
         expanded: TensorExpr = expansion(*operands, **attrs)

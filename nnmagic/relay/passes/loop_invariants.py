@@ -17,14 +17,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import Trait, is_speculatable, traits_of
 from nnmagic.relay.passes.rewriting import keeps_types, substitute
 from nnmagic.relay.passes.scopes import is_opaque
-from nnmagic.relay.structure.callgraph import (
-    call_graph,
-    components,
-    find_invariants,
-    is_call,
-    is_passed_on,
-    rounds_of,
-)
+from nnmagic.relay.structure import callgraph
 from nnmagic.relay.structure.traverse import post_order, rewrite
 from nnmagic.relay.types import TensorType, TupleType, Type
 
@@ -40,16 +33,18 @@ def hoist_loop_invariants(module: Module, entry: str) -> Module:
     Tensors whose shapes are known at compile time are looked at alone. The module must be typed.
     """
     functions = dict(module.functions)
-    for group in components(call_graph(module)):  # callees first: inner loops before those around them
+    for group in callgraph.components(
+        callgraph.call_graph(module)
+    ):  # callees first: inner loops before those around them
         name = group[0]
         # Only a function that calls itself alone is a loop.
         if len(group) > 1 or name == entry or is_opaque(functions[name]):
             continue
         function, bodies = functions[name], [each.body for each in functions.values()]
-        if function.type_params or not rounds_of(name, function):
+        if function.type_params or not callgraph.rounds_of(name, function):
             continue
         # A call through a value, which no pass sees, would lack the further arguments.
-        if any(is_passed_on(name, body) for body in bodies):
+        if any(callgraph.is_passed_on(name, body) for body in bodies):
             continue
         loop, transposes = _transpose_matrices(_inline_invariant_lets(functions[name], name), name)
         hoisted = _parts_to_hoist(loop, name, transposes)
@@ -86,7 +81,7 @@ class _Invariants:
 def _invariants_of(function: ir.Function, name: str, kept: Collection[ir.Expr] = ()) -> _Invariants:
     """Return the invariants of a loop; ``kept`` are calls that are worth computing once, whatever they do."""
     invariants = _Invariants()
-    for number in find_invariants(name, function):
+    for number in callgraph.find_invariants(name, function):
         invariants.add(function.params[number], (), works=False)
     nodes = list(post_order(function.body))
     values = {node.var: node.value for node in nodes if isinstance(node, ir.Let)}
@@ -229,7 +224,7 @@ def _take_parts(function: ir.Function, name: str, invariants: Sequence[ir.Expr])
     ]
 
     def transform(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
-        return replace(new, args=(*new.args, *params)) if is_call(new, name) else new
+        return replace(new, args=(*new.args, *params)) if callgraph.is_call(new, name) else new
 
     body = rewrite(function.body, transform, dict(zip(invariants, params, strict=True)))
     return replace(function, params=(*function.params, *params), body=body, checked_type=None)
@@ -239,7 +234,7 @@ def _pass_parts(caller: ir.Function, name: str, loop: ir.Function, parts: Sequen
     """Return a function that computes the parts wherever it calls the loop."""
 
     def transform(_old: ir.Expr, new: ir.Expr) -> ir.Expr:
-        if not is_call(new, name):
+        if not callgraph.is_call(new, name):
             return new
         values: dict[ir.Expr, ir.Expr] = dict(zip(loop.params, new.args, strict=True))
         more = [rewrite(part, lambda _before, after: after, values) for part in parts]

@@ -10,18 +10,13 @@ from dataclasses import replace
 
 from nnmagic.relay.expr import Call, Expr, Function, OpRef, operator_of
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.passes.rewriting import map_functions
 from nnmagic.relay.structure.traverse import rewrite
 from nnmagic.relay.types import TensorType
 
-#: The operators that keep the elements and their order, and take one tensor.
-_RESHAPES = frozenset({"reshape", "expand_dims", "squeeze", "nn.batch_flatten"})
-
-#: The products whose operands may be taken transposed, with the attributes that say so.
-_PRODUCTS = {"nn.matmul": ("transpose_a", "transpose_b"), "nn.batch_matmul": ("transpose_a", "transpose_b")}
-
-#: The operators that reduce along axes, whose order decides no more than how a result is rounded.
-_REDUCTIONS = frozenset({"all", "any", "max", "mean", "min", "prod", "sum"})
+#: The attributes of products that may take their operands transposed.
+_TRANSPOSES = ("transpose_a", "transpose_b")
 
 
 def fold_views(module: Module) -> Module:
@@ -41,14 +36,14 @@ def _fold_function(function: Function) -> Function:
 def _fold(_old: Expr, new: Expr) -> Expr:
     if not isinstance(new, Call):
         return new
-    name = operator_of(new)
-    if name in _PRODUCTS:
-        return _fold_transposes(new, _PRODUCTS[name])
-    if name in _RESHAPES:
+    traits = traits_of(new)
+    if Trait.PRODUCT in traits and new.attrs.keys() >= {*_TRANSPOSES}:
+        return _fold_transposes(new)
+    if Trait.KEEPS_ORDER in traits:
         return _fold_reshapes(new)
-    if name == "take":
+    if operator_of(new) == "take":
         return _fold_selection(new)
-    if name in _REDUCTIONS:
+    if Trait.REDUCES in traits:
         return _fold_reduction(new)
     return new
 
@@ -99,8 +94,8 @@ def _fold_selection(take: Call) -> Call:
     return replace(data, args=(first,), attrs=attrs, checked_type=take.checked_type)
 
 
-def _fold_transposes(product: Call, flags: tuple[str, ...]) -> Call:
-    for index, flag in enumerate(flags):
+def _fold_transposes(product: Call) -> Call:
+    for index, flag in enumerate(_TRANSPOSES):
         flipped = _flip(product.args[index])
         if flipped is not None:
             args = (*product.args[:index], flipped, *product.args[index + 1 :])
@@ -162,13 +157,13 @@ def _swaps_last_axes(call: Call) -> bool:
 
 def _fold_reshapes(outer: Call) -> Expr:
     inner, type_ = outer.args[0], outer.checked_type
-    if len(outer.args) != 1 or not isinstance(type_, TensorType):
+    if not isinstance(type_, TensorType):
         return outer
     if not all(isinstance(dim, int) and dim > 0 for dim in type_.shape):
         return outer
     if inner.checked_type == type_:
         return inner
-    if not isinstance(inner, Call) or operator_of(inner) not in _RESHAPES or len(inner.args) != 1:
+    if not isinstance(inner, Call) or Trait.KEEPS_ORDER not in traits_of(inner):
         return outer
     if inner.args[0].checked_type == type_:
         return inner.args[0]

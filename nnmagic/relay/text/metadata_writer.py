@@ -7,16 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnmagic.relay.expr import Attrs, Constant, Var
-from nnmagic.relay.text.metadata import (
-    BOOL,
-    CLASSES,
-    CONSTANT_KEY,
-    INCOMPLETE_KEY,
-    REF,
-    RELAY_VAR_KEY,
-    VAR_KEY,
-    AttrsClass,
-)
+from nnmagic.relay.text import metadata
 from nnmagic.relay.text.metadata_arrays import save_array
 from nnmagic.relay.types import AnyDim, IncompleteType, Int64, TensorType, Type, VarDim
 
@@ -50,10 +41,15 @@ class MetadataWriter:
 
     def reference(self, value: Constant | Var | VarDim | IncompleteType) -> str:
         """Return ``meta[relay.Constant][k]``; the same constant has the same k."""
-        keys = {Constant: CONSTANT_KEY, Var: RELAY_VAR_KEY, VarDim: VAR_KEY, IncompleteType: INCOMPLETE_KEY}
+        keys = {
+            Constant: metadata.CONSTANT_KEY,
+            Var: metadata.RELAY_VAR_KEY,
+            VarDim: metadata.VAR_KEY,
+            IncompleteType: metadata.INCOMPLETE_KEY,
+        }
         return self._reference(keys[type(value)], value, identity=value)
 
-    def attrs_reference(self, attrs_class: AttrsClass, attrs: Attrs) -> str:
+    def attrs_reference(self, attrs_class: metadata.AttrsClass, attrs: Attrs) -> str:
         """Return ``meta[relay.attrs.X][k]``; the same mapping has the same k."""
         return self._reference(attrs_class.key, attrs, identity=(attrs_class.key, id(attrs)))
 
@@ -127,9 +123,9 @@ class _JsonGraph:
             case Var():
                 return self._variable(value)
             case IncompleteType():
-                return self._add(_JsonNode(INCOMPLETE_KEY, attrs={"kind": "0", "span": "0"}))
+                return self._add(_JsonNode(metadata.INCOMPLETE_KEY, attrs={"kind": "0", "span": "0"}))
             case VarDim(name=name):
-                number = self._add(_JsonNode(VAR_KEY))
+                number = self._add(_JsonNode(metadata.VAR_KEY))
                 self.nodes[number].attrs = {
                     "dtype": "int32",
                     "name": str(self._value(name)),
@@ -137,10 +133,10 @@ class _JsonGraph:
                     "type_annotation": str(self._add(_JsonNode("PrimType", attrs={"dtype": "int32"}))),
                 }
                 return number
-        return self._attrs(CLASSES[key], value)
+        return self._attrs(metadata.CLASSES[key], value)
 
     def _constant(self, constant: Constant) -> int:
-        number = self._add(_JsonNode(CONSTANT_KEY))
+        number = self._add(_JsonNode(metadata.CONSTANT_KEY))
         self.arrays.append(save_array(constant.data))
         self.nodes[number].attrs = {
             "data": str(len(self.arrays) - 1),
@@ -151,7 +147,7 @@ class _JsonGraph:
         return number
 
     def _variable(self, var: Var) -> int:
-        number = self._add(_JsonNode(RELAY_VAR_KEY))
+        number = self._add(_JsonNode(metadata.RELAY_VAR_KEY))
         name = self._add(_JsonNode("relay.Id"))
         self.nodes[name].attrs = {"name_hint": str(self._value(var.name_hint))}
         self.nodes[number].attrs = {
@@ -182,12 +178,12 @@ class _JsonGraph:
         self.nodes[number].attrs = {"dtype": type_.dtype, "shape": str(self._value(type_.shape)), "span": "0"}
         return number
 
-    def _attrs(self, attrs_class: AttrsClass, attrs: Attrs) -> int:
+    def _attrs(self, attrs_class: metadata.AttrsClass, attrs: Attrs) -> int:
         number = self._add(_JsonNode(attrs_class.key))
         for name, storage in attrs_class.storage.items():
             value = attrs.get(name)
             self.nodes[number].attrs[name] = (
-                str(self._value(value)) if storage == REF else _inline_text(value, storage)
+                str(self._value(value)) if storage == metadata.REF else _inline_text(value, storage)
             )
         return number
 
@@ -218,12 +214,12 @@ class _JsonGraph:
             case AnyDim():
                 return self._add(_JsonNode("tir.Any", attrs={"dtype": "int32", "span": "0"}))
             case VarDim():
-                return self._entry(VAR_KEY, value)
+                return self._entry(metadata.VAR_KEY, value)
         raise TypeError(f"not an attribute's value: {value!r}")
 
 
 def _inline_text(value: object, storage: str) -> str:
-    if storage == BOOL:
+    if storage == metadata.BOOL:
         return "1" if value else "0"
     return f"{value:.17g}" if isinstance(value, float) else str(value)
 

@@ -7,12 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import attr
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import (
-    find_element_assignments,
-    find_mentioned_names,
-    find_rebindings,
-    walk,
-)
+from nnmagic.tinynn.analysis import bound_names as bound
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import Formal
 
@@ -25,18 +20,18 @@ def mark_changing_calls(definition: tree.DefinitionNode, find_formals: FindForma
 
     A call inside an expression stands before its statement, where what it changes is not mentioned otherwise.
     """
-    calls = (node for node in walk(definition.body) if isinstance(node, ast.Call))
+    calls = (node for node in bound.walk(definition.body) if isinstance(node, ast.Call))
     if all(isinstance(call.func_name, ast.Op) or find_formals(call.func_name) is None for call in calls):
         return definition
-    taken = set(find_mentioned_names(definition))
+    taken = set(bound.find_mentioned_names(definition))
     return attr.evolve(definition, body=_mark(_hoist_in(definition.body, find_formals, taken), find_formals))
 
 
 def find_changed_parameters(definition: tree.DefinitionNode) -> frozenset[str]:
     """Return the parameters whose arrays a function changes, and that never stand for another value."""
     names = {parameter.name for parameter in definition.params}
-    changed = find_element_assignments(definition.body) & names
-    return changed - {name for name, _ in find_rebindings(definition.body, changed)}
+    changed = bound.find_element_assignments(definition.body) & names
+    return changed - {name for name, _ in bound.find_rebindings(definition.body, changed)}
 
 
 # -- calls inside expressions ----------------------------------------------------------------------------
@@ -75,7 +70,9 @@ def _hoist(stmt: ast.Stmt, find_formals: FindFormals, taken: set[str]) -> Iterat
         names[id(call)] = target
     assert field is not None
     header = attr.evolve(stmt, **{field: _with_names(root, names)})
-    if changed & find_mentioned_names([var for name, var in vars(header).items() if name not in blocks]):
+    if changed & bound.find_mentioned_names(
+        [var for name, var in vars(header).items() if name not in blocks]
+    ):
         yield stmt
         return
     yield from before
@@ -141,7 +138,7 @@ def _mark(node: ast.Node, find_formals: FindFormals) -> ast.Node:
     match node:
         case tree.WriteOut(rhs=rhs) if find_formals(rhs.func_name) is not None:  # a parameter called `out`
             target = node.targets[0]
-            is_whole = any(isinstance(part, tree.EllipsisLiteral) for part in walk(target.params[1]))
+            is_whole = any(isinstance(part, tree.EllipsisLiteral) for part in bound.walk(target.params[1]))
             out = {ast.Constant(node.span, "out"): target.params[0] if is_whole else target}
             whole = ast.Call(rhs.span, rhs.func_name, rhs.params, {**rhs.keyword_params, **out})
             return tree.CallStatement(node.span, call(whole))

@@ -15,13 +15,7 @@ from itertools import zip_longest
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import (
-    bound_names_of,
-    find_mentioned_names,
-    names_of,
-    targets_of,
-    walk,
-)
+from nnmagic.tinynn.analysis import bound_names as bound
 from nnmagic.tinynn.analysis.index_bounds import (
     Bounds,
     IndexPolynomial,
@@ -71,19 +65,19 @@ class LoopAccesses:
         body = stmt.body
         self._surroundings = surroundings
         self._intervals: dict[str, Interval] = dict(variables)
-        self._bound = Counter(name for node in walk(body) for name in bound_names_of(node))
+        self._bound = Counter(name for node in bound.walk(body) for name in bound.bound_names_of(node))
         self._values: dict[str, ast.Expr] = {}
         self._loops = Counter[str]()
         self._polynomials: dict[str, IndexPolynomial | None] = {name: of_name(name) for name in variables}
-        self.changed = frozenset(name for node in walk(body) for name in _changed_by(node))
+        self.changed = frozenset(name for node in bound.walk(body) for name in _changed_by(node))
         for name, interval in zip(variables, self._intervals_of(stmt.iterable), strict=False):
             bounds = variables[name]
             low = bounds.low if interval.low is None else interval.low
             self._intervals[name] = Interval(low, bounds.high if interval.high is None else interval.high)
-        for node in walk(body):
+        for node in bound.walk(body):
             if isinstance(node, tree.For):
                 self._add_inner(node)
-        for node in walk(body, into_functions=False):
+        for node in bound.walk(body, into_functions=False):
             if isinstance(node, ast.Assign) and self._bound[node.lhs[0].id.name] == 1:
                 self._values[node.lhs[0].id.name] = node.rhs
         for name in variables:
@@ -166,13 +160,13 @@ class LoopAccesses:
     def _forget_leftovers(self) -> None:
         """Forget the variables of several loops that are bound elsewhere, or that other names are made of."""
         for name, times in self._loops.items():
-            mentioned = any(name in find_mentioned_names(value) for value in self._values.values())
+            mentioned = any(name in bound.find_mentioned_names(value) for value in self._values.values())
             if self._bound[name] != times or (times > 1 and mentioned):
                 self._polynomials[name] = None
 
     def _add_inner(self, loop: tree.For) -> None:
         """Add the variables of an inner loop over a range."""
-        ranges, targets = self._intervals_of(loop.iterable), list(targets_of(loop.target))
+        ranges, targets = self._intervals_of(loop.iterable), list(bound.targets_of(loop.target))
         if len(ranges) != len(targets):
             return
         for target, interval in zip(targets, ranges, strict=True):
@@ -248,9 +242,9 @@ class LoopAccesses:
 
     def _invariant(self, expr: ast.Expr) -> IndexPolynomial | None:
         """Return the polynomial of what no round changes."""
-        if any(name in self._bound and name not in self.changed for name in find_mentioned_names(expr)):
+        if any(name in self._bound and name not in self.changed for name in bound.find_mentioned_names(expr)):
             return None
-        if any(name in self._intervals for name in find_mentioned_names(expr)):
+        if any(name in self._intervals for name in bound.find_mentioned_names(expr)):
             return None
         return self._surroundings.number_of(expr)
 
@@ -273,7 +267,7 @@ class LoopAccesses:
             case ast.Call(func_name=ast.Op(name=ast.BuiltinOp.Subscript)):
                 yield from self._subscript(node, writes=False)
             case tree.DefinitionNode() | tree.Lambda() | tree.Comprehension():
-                for name in sorted(self.changed & find_mentioned_names(node)):
+                for name in sorted(self.changed & bound.find_mentioned_names(node)):
                     yield Access(name, None, node.span, writes=False)
             case ast.Attr(object=ast.Var(), field=ast.Id(name=name)) if name in _METADATA:
                 return
@@ -344,7 +338,7 @@ def _changed_by(node: ast.Node) -> list[str]:
     """Return the names whose elements a node assigns."""
     match node:
         case tree.UpdateElements(target=target):
-            return names_of(target)
+            return bound.names_of(target)
         case tree.Unpack(targets=targets):
             return [name for target in targets for name in _owners(target)]
         case tree.ChangingCall(changed=changed):
@@ -355,7 +349,7 @@ def _changed_by(node: ast.Node) -> list[str]:
 def _owners(target: ast.Expr) -> Iterator[str]:
     match target:
         case ast.Call():
-            yield from names_of(target)
+            yield from bound.names_of(target)
         case ast.Tuple(values=values):
             for value in values:
                 yield from _owners(value)
@@ -384,29 +378,29 @@ _EXTREMES = {"max": "max", "maximum": "max", "min": "min", "minimum": "min"}
 def find_reduction(body: ast.Block, name: str, builtin_of: Callable[[ast.Expr], str | None]) -> str | None:
     """Return the operator by which rounds reduce to a name that they use for nothing else; else None."""
     operators, used = set[str](), 0
-    for node in walk(body):
+    for node in bound.walk(body):
         if isinstance(node, ast.Assign) and [target.id.name for target in node.lhs] == [name]:
             operator = _operator_of(node.rhs, name, builtin_of)
             if operator is None:
                 return None
             operators.add(operator)
             used += 2
-    mentions = sum(isinstance(node, ast.Var) and node.id.name == name for node in walk(body))
+    mentions = sum(isinstance(node, ast.Var) and node.id.name == name for node in bound.walk(body))
     return operators.pop() if len(operators) == 1 and used == mentions else None
 
 
 def _operator_of(value: ast.Expr, name: str, builtin_of: Callable[[ast.Expr], str | None]) -> str | None:
     match value:
         case ast.Call(func_name=ast.Op(name=operator), params=[lhs, rhs]) if operator in _REDUCING:
-            first = _is_name(lhs, name) and name not in find_mentioned_names(rhs)
-            second = _is_name(rhs, name) and name not in find_mentioned_names(lhs)
+            first = _is_name(lhs, name) and name not in bound.find_mentioned_names(rhs)
+            second = _is_name(rhs, name) and name not in bound.find_mentioned_names(lhs)
             commutes = operator != ast.BuiltinOp.Sub
             return _REDUCING[operator] if first or (second and commutes) else None
         case ast.Call(func_name=function, params=[lhs, rhs], keyword_params={}) if not isinstance(
             function, ast.Op
         ):
             word = builtin_of(function)
-            if word in _EXTREMES and _is_name(lhs, name) and name not in find_mentioned_names(rhs):
+            if word in _EXTREMES and _is_name(lhs, name) and name not in bound.find_mentioned_names(rhs):
                 return _EXTREMES[word]
     return None
 

@@ -12,18 +12,14 @@ from nnmagic.relay.callbacks import callbacks_in, is_callback
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Match, OpRef, children
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import Trait, operators_with
 from nnmagic.relay.structure.callgraph import call_graph, reachable, recursive_functions
 from nnmagic.relay.structure.traverse import post_order, rewrite_module
 from nnmagic.relay.types import FuncType, TensorType
 from nnmagic.tinynn.values.promotion import Say
 
 #: Operators that make an array, which a kernel may then fill, and those that give sizes.
-_MAKING = frozenset(
-    (
-        *("zeros", "ones", "full", "dyn.zeros", "dyn.ones", "dyn.full", "zeros_like", "ones_like"),
-        *("full_like", "copy", "shape_of"),
-    )
-)
+_MAKING = operators_with(Trait.FILLS) | {"copy", "shape_of"}
 
 #: Operators of parts of one index, and of one element.
 _INDEXING = frozenset(("take", "scatter_nd", "expand_dims", "concatenate", "reshape"))

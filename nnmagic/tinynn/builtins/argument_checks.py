@@ -171,10 +171,7 @@ def constant_array(call: Arguments, parameter: str, dtype: str | None) -> v.Comp
 
 def static_value_or_none(value: v.Value) -> object:
     """Return the Python value of a static value; None for a dynamic one (or for None itself)."""
-    try:
-        return v.static_value(value)
-    except v.NotStaticError:
-        return None
+    return v.static_or(value, None)
 
 
 def python_number(value: v.Value) -> object:

@@ -13,12 +13,7 @@ import numpy as np
 from nnmagic.diagnostics import Span
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import AnyDim
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula_beside,
-    formula,
-    python_number,
-    static_value_or_none,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.numpy.creation import CREATION, fill
 from nnmagic.tinynn.builtins.numpy.linalg import LINALG
 from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
@@ -67,7 +62,7 @@ class DistributionParameter:
         if self.name not in call:
             return Formula(number_constant(self.default or 0.0, dtype, call.span), call.span)
         operand = as_number(call.given[self.name])
-        number = python_number(operand.value)
+        number = args.python_number(operand.value)
         if isinstance(number, float) and self.is_integer and number.is_integer():
             number = int(number)
         if isinstance(number, int | float):
@@ -87,12 +82,12 @@ class DistributionParameter:
 def array_of(call: Arguments, parameter: str, dtype: str | None = None) -> Formula:
     """Return an argument as an array, as `np.asarray` does; lists of numbers have a dtype if it is given."""
     operand = call.given[parameter]
-    if dtype is not None and isinstance(static_value_or_none(operand.value), tuple):
-        return as_formula_beside(call, parameter, dtype)
+    if dtype is not None and isinstance(args.static_value_or_none(operand.value), tuple):
+        return args.as_formula_beside(call, parameter, dtype)
     if isinstance(operand.value, v.TupleOf):
         made = ROWS["asarray"].call([v.Operand(operand.value, operand.span)], operand.span)
         operand = v.Operand(made, operand.span)
-    return formula(Arguments(call.name, {parameter: operand}, call.span), parameter)
+    return args.formula(Arguments(call.name, {parameter: operand}, call.span), parameter)
 
 
 def parameter_words(text: str) -> tuple[DistributionParameter, ...]:

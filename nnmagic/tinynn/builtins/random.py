@@ -15,16 +15,7 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float, is_integer
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula_beside,
-    dtype_argument,
-    flag,
-    formula,
-    one_axis,
-    python_number,
-    require_float,
-    shape_argument,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast, concatenate, constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
@@ -64,7 +55,7 @@ def _key_of(call: Arguments) -> Formula:
 
 def _key(call: Arguments) -> Value:
     operand = as_number(call.given["seed"])
-    seed = python_number(operand.value)
+    seed = args.python_number(operand.value)
     if isinstance(seed, int):
         words = np.array([seed % _WORDS, 0, 0, 0, *_FRESH.tolist()], "uint64")
         return constant_of(words, "uint64", call.span).value
@@ -76,7 +67,7 @@ def _key(call: Arguments) -> Value:
 def _integer(call: Arguments, operand: Operand, parameter: str) -> Formula:
     """Return an argument that must be an integer of rank 0."""
     value = operand.value
-    number = python_number(value)
+    number = args.python_number(value)
     if isinstance(number, int):
         bits = constant_of(np.array(number % _WORDS, "uint64"), "uint64", call.span)
         return bits.cast("int64")
@@ -183,7 +174,7 @@ def _uniform_inside(key: Formula, shape: Sequence[Dim], dtype: str) -> Formula:
 
 def _dtype(call: Arguments) -> str:
     """Return the float dtype of the numbers: f32 unless another is given."""
-    dtype = dtype_argument(call) or "float32"
+    dtype = args.dtype_argument(call) or "float32"
     if dtype not in ("float32", "float64"):
         message = f"{call.name}: `dtype` must be f32 or f64, not {dtype_short_name(dtype)}"
         hint = f"convert the numbers, as in {call.name}(...).astype({dtype_short_name(dtype)})"
@@ -202,7 +193,7 @@ def _shape(call: Arguments, *beside: Formula) -> tuple[Dim, ...]:
         return shape
     operand = call.given["shape"]
     sizes = dynamic_sizes(operand)
-    shape = shape_argument(call, "shape") if sizes is None else tuple(map(dim_of, sizes))
+    shape = args.shape_argument(call, "shape") if sizes is None else tuple(map(dim_of, sizes))
     if any(isinstance(dim, AnyDim) and dim.label is None for dim in shape):
         if sizes is not None and not any(data.rank for data in beside):
             return _Measured(shape, sizes)
@@ -221,10 +212,10 @@ def _parameter(call: Arguments, name: str, dtype: str) -> Formula | None:
     if name not in call:
         return None
     operand = call.given[name]
-    number = python_number(operand.value)
+    number = args.python_number(operand.value)
     if isinstance(number, int | float):
         return constant_of(np.array(number, dtype), dtype, call.span)
-    data = as_formula_beside(call, name, dtype)
+    data = args.as_formula_beside(call, name, dtype)
     if is_float(data.dtype) and data.dtype != dtype and not data.value.weak:
         short = dtype_short_name(data.dtype)
         message = f"{call.name}: `{name}` is {short}, and the numbers are {dtype_short_name(dtype)}"
@@ -273,12 +264,12 @@ def _bernoulli(call: Arguments) -> Value:
 
 
 def _integers(call: Arguments) -> Value:
-    key, dtype = _key_of(call), dtype_argument(call) or "int64"
+    key, dtype = _key_of(call), args.dtype_argument(call) or "int64"
     if not is_integer(dtype):
         raise call.refusal("dtype", f"`dtype` must be an integer dtype, not {dtype_short_name(dtype)}")
     ends = [call.given["low"], call.given["high"]] if "high" in call else [None, call.given["low"]]
     low, high = (Operand(Known(0), call.span) if end is None else as_number(end) for end in ends)
-    first, last = python_number(low.value), python_number(high.value)
+    first, last = args.python_number(low.value), args.python_number(high.value)
     if isinstance(first, int) and isinstance(last, int):
         _check_range(call, first, last, dtype, high.span)
         data = _bits(key, _shape(call))
@@ -305,7 +296,7 @@ def _check_range(call: Arguments, first: int, last: int, dtype: str, span: Span)
 
 
 def _integer_tensor(call: Arguments, operand: Operand) -> Formula:
-    number = python_number(operand.value)
+    number = args.python_number(operand.value)
     if isinstance(number, int):
         return constant_of(np.array(number, "int64"), "int64", call.span)
     if isinstance(operand.value, Computed) and isinstance(operand.value.type, TensorType):
@@ -317,7 +308,7 @@ def _integer_tensor(call: Arguments, operand: Operand) -> Formula:
 
 
 def _bit_words(call: Arguments) -> Value:
-    dtype = dtype_argument(call) or "uint64"
+    dtype = args.dtype_argument(call) or "uint64"
     if dtype not in ("uint8", "uint16", "uint32", "uint64"):
         raise call.refusal("dtype", f"`dtype` must be one of u8 u16 u32 u64, not {dtype_short_name(dtype)}")
     return _bits(_key_of(call), _shape(call)).cast(dtype).value
@@ -336,11 +327,11 @@ def _population(call: Arguments, parameter: str, axis: int | None = None) -> tup
     operand = call.given[parameter]
     count, data = as_size(operand), None
     if count is None:
-        data = formula(call, parameter)
+        data = args.formula(call, parameter)
         if data.rank == 0:
             message = f"{call.name}: `{parameter}` must be an int or a tensor, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
-        along = one_axis(call, "axis", data.rank, 0) if axis is None else axis
+        along = args.one_axis(call, "axis", data.rank, 0) if axis is None else axis
         count = size_along(data.value, along, call.span)
     size = dim_of(count)
     if isinstance(size, AnyDim) and size.label is None:
@@ -356,20 +347,20 @@ def _permutation(call: Arguments) -> Value:
     order = _order(key, dim_of(count))
     if data is None:
         return order.value
-    return data.op("take", order, axis=one_axis(call, "axis", data.rank, 0)).value
+    return data.op("take", order, axis=args.one_axis(call, "axis", data.rank, 0)).value
 
 
 def _choice(call: Arguments) -> Value:
     key, (count, data) = _key_of(call), _population(call, "a", 0)
     shape, size = _shape(call), dim_of(count)
-    p = formula(call, "p") if "p" in call else None
+    p = args.formula(call, "p") if "p" in call else None
     if p is not None:
-        require_float(call, p, "p")
+        args.require_float(call, p, "p")
         if p.dtype not in ("float32", "float64"):
             raise call.refusal("p", "`p` must be f32 or f64")
         if p.shape != (size,):
             raise call.refusal("p", f"`p` has the shape {format_shape(p.shape)}, not {format_shape((size,))}")
-    if flag(call, "replace", default=True):
+    if args.flag(call, "replace", default=True):
         index = _with_replacement(key, count, shape, p)
     else:
         index = _without_replacement(call, key, size, shape, p)
@@ -407,9 +398,9 @@ def _without_replacement(
 
 
 def _categorical(call: Arguments) -> Value:
-    key, logits = _key_of(call), formula(call, "logits")
-    require_float(call, logits, "logits")
-    axis = one_axis(call, "axis", logits.rank, -1)
+    key, logits = _key_of(call), args.formula(call, "logits")
+    args.require_float(call, logits, "logits")
+    axis = args.one_axis(call, "axis", logits.rank, -1)
     noise = _gumbel_noise(key, logits.shape, "float64" if logits.dtype == "float64" else "float32")
     return (logits.cast(noise.dtype) + noise).op("argmax", axis=(axis,)).cast("int64").value
 

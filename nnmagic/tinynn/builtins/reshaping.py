@@ -16,7 +16,7 @@ from nnmagic.tinynn.builtins.argument_checks import formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.reshaping import reshape_codes, reshape_to, reshape_to_sizes
 from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes
-from nnmagic.tinynn.values.values import Known, NotStaticError, RefusalError, Value, static_value
+from nnmagic.tinynn.values.values import Known, RefusalError, Value, static_or
 
 
 def reshape(call: Arguments) -> Value:
@@ -38,10 +38,7 @@ def reshape(call: Arguments) -> Value:
 
 def _check_size(size: Value, span: Span) -> Dim:
     """Return one dimension of a new shape; raise RefusalError if it is no size."""
-    try:
-        dim = static_value(size)
-    except NotStaticError:
-        dim = None
+    dim = static_or(size, None)
     if isinstance(dim, bool) or not isinstance(dim, int | AnyDim) or (isinstance(dim, int) and dim < -1):
         raise RefusalError(f"reshape: a shape holds ints and -1, not {dim!r}", span)
     return dim

@@ -207,10 +207,7 @@ def convert_to_dtype(dtype: str, short: str, operands: Sequence[v.Operand], span
     if is_tensor(value.value):
         assert isinstance(value.value, v.Computed)
         return cast(value.value, dtype, span)
-    try:
-        number = v.static_value(value.value)
-    except v.NotStaticError:
-        number = None
+    number = v.static_or(value.value, None)
     if not isinstance(number, bool | int | float | complex):
         raise v.RefusalError(
             f"{short}(...) takes a number or a tensor, not {describe(value.value)}", value.span

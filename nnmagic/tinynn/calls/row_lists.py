@@ -66,10 +66,7 @@ def _rank(value: v.ListOfRows) -> int:
 def _axis_of(name: str, more: Sequence[v.Operand]) -> int | None:
     """Return the axis that a call names; None without one. Raises RefusalError."""
     for operand in more:
-        try:
-            axis = v.static_value(operand.value)
-        except v.NotStaticError:
-            axis = None
+        axis = v.static_or(operand.value, None)
         if (
             operand.keyword not in (None, "axis", "dim")
             or isinstance(axis, bool)

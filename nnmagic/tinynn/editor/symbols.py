@@ -22,15 +22,7 @@ from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, IN_PLACE, METHODS, MODU
 from nnmagic.tinynn.builtins.generators import GENERATOR_METHODS
 from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.calls.argument_binding import Builtin
-from nnmagic.tinynn.editor.library_symbols import (
-    CHANGING_METHODS,
-    NUMPY_NAMES,
-    PYTHON_NAMES,
-    first_sentence,
-    numpy_example,
-    numpy_signature,
-    parameters_of,
-)
+from nnmagic.tinynn.editor import library_symbols as library
 from nnmagic.tinynn.namespace.attributes import ATTRIBUTES, CONTAINER_METHODS
 from nnmagic.tinynn.namespace.unsupported_functions import IMPORTS
 from nnmagic.tinynn.namespace.unsupported_names import language_name
@@ -66,7 +58,7 @@ _LOOPED_OVER = (
     "ndenumerate",
     "reversed",
 )
-_STATEMENTS = ("print", *CHANGING_METHODS, *NUMPY_NAMES)
+_STATEMENTS = ("print", *library.CHANGING_METHODS, *library.NUMPY_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +90,7 @@ class Symbol:
     @property
     def twin(self) -> str:
         """NumPy's function with its parameters; "" if there is none."""
-        return numpy_signature(self.numpy) if self.numpy else ""
+        return library.numpy_signature(self.numpy) if self.numpy else ""
 
     @property
     def example(self) -> str:
@@ -107,7 +99,7 @@ class Symbol:
             return ""
         if indexed := re.search(rf"`({re.escape(self.name.rpartition('.')[2])}\[.*?)`", self.summary):
             return f"y = {indexed[1]}"
-        if self.kind != "method" and self.numpy and (line := numpy_example(self.numpy)):
+        if self.kind != "method" and self.numpy and (line := library.numpy_example(self.numpy)):
             return line
         names = (parameter.partition(":")[0] for parameter in self.parameters)
         needed = ", ".join(name for name in names if re.fullmatch(r"\**\w+", name))
@@ -242,7 +234,7 @@ def symbols() -> Mapping[str, Symbol]:
     result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
     result |= {name: Symbol(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
     result |= {name: Symbol(name, "type", summary) for name, summary in TYPE_NAMES.items()}
-    return result | {name: _library_symbol(name, value) for name, value in PYTHON_NAMES.items()}
+    return result | {name: _library_symbol(name, value) for name, value in library.PYTHON_NAMES.items()}
 
 
 @cache
@@ -280,7 +272,9 @@ def members() -> Mapping[str, Symbol]:
 def other_members() -> Mapping[str, Symbol]:
     """Return the methods of generators, lists, dictionaries, sets and strings that tensors have not."""
     result = {name: _library_symbol(name, getattr(str, name), "method") for name in sorted(STRING_METHODS)}
-    result |= {name: _library_symbol(name, value, "method") for name, value in CHANGING_METHODS.items()}
+    result |= {
+        name: _library_symbol(name, value, "method") for name, value in library.CHANGING_METHODS.items()
+    }
     result |= {name: function_symbol(row, method=True) for name, row in CONTAINER_METHODS.items()}
     for name, row in GENERATOR_METHODS.items():
         result[name] = function_symbol(row, method=True)
@@ -331,7 +325,7 @@ def module_symbols(module: str) -> Mapping[str, Symbol]:
     if module in ("numpy", "jax.numpy"):
         result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
     if module == "numpy":
-        result |= {name: _library_symbol(name, value) for name, value in NUMPY_NAMES.items()}
+        result |= {name: _library_symbol(name, value) for name, value in library.NUMPY_NAMES.items()}
     if module == "math":
         numbers = ("e", "inf", "nan", "pi", "tau")
         result |= {name: _constant_symbol(name, getattr(math, name)) for name in numbers}
@@ -398,8 +392,8 @@ def _language_symbol(path: tuple[str, ...]) -> Symbol | None:
 
 def _library_symbol(name: str, value: object, kind: str = "function") -> Symbol:
     """Describe a name by the documentation of Python or NumPy."""
-    numpy = f"numpy.{name}" if name in NUMPY_NAMES and kind == "function" else None
-    return Symbol(name, kind, first_sentence(value), parameters_of(value), numpy=numpy)
+    numpy = f"numpy.{name}" if name in library.NUMPY_NAMES and kind == "function" else None
+    return Symbol(name, kind, library.first_sentence(value), library.parameters_of(value), numpy=numpy)
 
 
 def _constant_symbol(name: str, value: DType | float | None) -> Symbol:

@@ -230,10 +230,7 @@ def _in_brackets(items: Sequence[v.Operand]) -> str:
 
 
 def _dim(operand: v.Operand) -> Dim:
-    try:
-        static = v.static_value(operand.value)
-    except v.NotStaticError:
-        static = None
+    static = v.static_or(operand.value, None)
     match static:
         case AnyDim():
             return static

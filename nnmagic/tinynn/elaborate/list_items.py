@@ -239,10 +239,7 @@ def _place(items: v.TupleOf, index: Sequence[v.Operand], span: Span) -> int:
     """Return the number of an item. Raises RefusalError."""
     if len(index) != 1:
         raise v.RefusalError("a list has one index", span)
-    try:
-        place = v.static_value(index[0].value)
-    except v.NotStaticError:
-        place = None
+    place = v.static_or(index[0].value, None)
     if isinstance(place, bool) or not isinstance(place, int):
         message = f"the index of an item must be known at compile time, not {describe(index[0].value)}"
         hint = "hold equal arrays in one, as in m = np.stack(m), and write m[i] = value"

@@ -109,9 +109,8 @@ def binary_operation(
         return v.Known(_OF_TEXTS[op](*texts))
     if op is ast.BuiltinOp.Mul and (rows := repeated_list(lhs, rhs, span)) is not None:
         return rows
-    if op is ast.BuiltinOp.Add and isinstance(lhs.value, v.ListOfRows) and isinstance(rhs.value, _LIST):
-        return _join_lists(ctx, lhs, rhs, span)
-    if op is ast.BuiltinOp.Add and isinstance(lhs.value, v.TupleOf) and isinstance(rhs.value, v.ListOfRows):
+    kinds = {type(lhs.value), type(rhs.value)}
+    if op is ast.BuiltinOp.Add and v.ListOfRows in kinds and kinds <= {v.ListOfRows, v.TupleOf}:
         return _join_lists(ctx, lhs, rhs, span)
     try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
@@ -137,8 +136,6 @@ def _list_as_array(operand: v.Operand) -> v.Operand:
         value = BUILTINS["array"].call([operand], operand.span)
     return replace(operand, value=value)
 
-
-_LIST = (v.ListOfRows, v.TupleOf)
 
 #: What is computed of known strings.
 _OF_TEXTS: dict[object, Callable[[Any, Any], object]] = {

@@ -97,7 +97,7 @@ def _params_of_loops(end: Terminator | None) -> Iterator[ir.Var]:
 def _sizes_of(node: ir.Expr) -> tuple[ir.Expr, ...]:
     """Return the arguments that say how large a call's result is."""
     match node:
-        case ir.Call(op=ir.OpRef(name="arange" | "dyn.zeros" | "dyn.ones"), args=args):
+        case ir.Call(op=ir.OpRef(name="arange" | "dyn.zeros"), args=args):
             return tuple(args)
         case ir.Call(op=ir.OpRef(name=name), args=(_, *sizes)) if name.startswith("dyn."):
             return tuple(sizes)

@@ -14,6 +14,7 @@ from nnmagic.relay.types import TupleType, Type, TypeCall
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
@@ -29,11 +30,8 @@ def equals_pattern(ctx: Elaboration, pattern: tree.ValuePattern, value: v.Operan
     if isinstance(wanted.value, v.ConstructorName):
         raise v.RefusalError(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
     value, wanted = as_number(value), as_number(wanted)
-    try:
-        lhs, rhs = v.static_value(value.value), v.static_value(wanted.value)
-    except v.NotStaticError:
-        pass
-    else:
+    lhs, rhs = (v.static_or(operand.value, MISSING) for operand in (value, wanted))
+    if MISSING not in (lhs, rhs):
         return lhs is rhs or (lhs is not None and rhs is not None and lhs == rhs)
     if is_tensor(value.value) and wanted.value == v.Known(None):
         return False

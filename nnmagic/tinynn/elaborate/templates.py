@@ -19,14 +19,14 @@ from nnmagic.tinynn.elaborate.annotation_types import is_python_number, paramete
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.generators import call_with_generators, require_generator
 from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal, as_compiled_function
-from nnmagic.tinynn.program import NumberType, Specialization
+from nnmagic.tinynn.program import MISSING, NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
 from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype, number_constant
-from nnmagic.tinynn.values.operator_calls import as_computed
+from nnmagic.tinynn.values.operator_calls import as_computed, is_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.weak_types import as_weak
 
@@ -118,10 +118,7 @@ def fit_pattern(
         if pattern.allows(natural_dtype(number)):
             return operand.value
     wanted = f"`{parameter}` is {pattern!r}"
-    try:
-        tensor = as_computed(operand)
-    except v.RefusalError:
-        tensor = None
+    tensor = as_computed(operand) if is_computed(operand.value) else None
     if tensor is None or not isinstance(tensor.type, TensorType):
         raise v.RefusalError(f"{function}: {wanted}, not {describe(operand.value)}", operand.span)
     type_ = tensor.type
@@ -266,12 +263,8 @@ def specialized(
     for name, operand in given.items():
         if not is_own and operand.value is defaults[name]:
             continue
-        try:
-            known = v.static_value(operand.value)
-        except v.NotStaticError:
-            types[name] = _argument_type(written, name, operand)
-            continue
-        if is_own and is_number(known):  # which changes from call to call
+        known = v.static_or(operand.value, MISSING)
+        if known is MISSING or (is_own and is_number(known)):  # a number changes from call to call
             types[name] = _argument_type(written, name, operand)
         else:
             values[name] = known
@@ -300,17 +293,15 @@ def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | 
     if isinstance(value, v.Known) and is_number(value.value):
         assert isinstance(value.value, bool | int | float | complex)
         return NumberType((), natural_dtype(value.value))
-    try:
-        tensor = as_computed(as_number(operand))
-    except v.RefusalError:
-        tensor = None
+    operand = as_number(operand)
+    tensor = as_computed(operand) if is_computed(operand.value) else None
     if tensor is None or isinstance(tensor.type, FuncType):
         message = (
             f"{function}: `{parameter}` is {describe(value)}, which an earlier cell's function cannot take"
         )
         hint = "define the function in this cell, or write the type of the parameter"
         raise v.RefusalError(message, operand.span, hint=hint)
-    return _with_numbers(tensor.type, operand.value)
+    return _with_numbers(tensor.type, value)
 
 
 def _with_numbers(type_: Type, value: v.Value) -> Type:

@@ -30,12 +30,9 @@ def truth_of(operand: v.Operand, word: str) -> bool | v.Computed | None:
             return bool(size.value)
         assert isinstance(size, v.Computed)
         return apply("greater", operand.span, size, number_constant(0, "int64", operand.span))
-    try:
-        static = v.static_value(value)
-        if isinstance(static, bool | int | float | complex | str | tuple | None):
-            return bool(static)
-    except v.NotStaticError:
-        pass
+    static = v.static_or(value, value)
+    if isinstance(static, bool | int | float | complex | str | tuple | None):
+        return bool(static)
     if isinstance(value, v.TupleOf):
         return bool(value.items)
     raise v.RefusalError(f"`{word}` takes a condition, not {describe(value)}", operand.span)

@@ -17,16 +17,9 @@ from nnmagic.limits import MAX_CAPTURED_DEPTH, MAX_TUPLE_SIZE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import Type, TypeCall, dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue, is_masked
+from nnmagic.tinynn.namespace import torch_values
 from nnmagic.tinynn.namespace.compiled_values import as_compiled_function, as_compiled_type, as_template
 from nnmagic.tinynn.namespace.notebook_functions import python_code
-from nnmagic.tinynn.namespace.torch_values import (
-    TorchTensorError,
-    is_torch_module,
-    is_torch_tensor,
-    module_member,
-    module_members,
-    torch_array,
-)
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
@@ -88,8 +81,8 @@ def member_of(value: object, name: str) -> object:
     """
     if not holds_values(value):
         return MISSING
-    if is_torch_module(value):
-        found = module_member(value, name, MISSING)
+    if torch_values.is_torch_module(value):
+        found = torch_values.module_member(value, name, MISSING)
         if found is not MISSING:
             return found
     member = inspect.getattr_static(value, name, MISSING)
@@ -137,8 +130,8 @@ def member_names(value: object) -> list[str]:
         names = list(object.__getattribute__(value, "__dict__"))
     except AttributeError:  # it has slots
         names = []
-    if is_torch_module(value):
-        names += module_members(value)
+    if torch_values.is_torch_module(value):
+        names += torch_values.module_members(value)
     classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
     return [*names, *(name for base in classes for name in vars(base))]
 
@@ -230,7 +223,7 @@ def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
         case dict():
             _check_depth(value, depth)
             return dict(_capture_items(take, list(dict.items(value))))
-        case _ if is_torch_tensor(value):
+        case _ if torch_values.is_torch_tensor(value):
             return _constant(array_of_torch(value)).data
         case _ if _is_record(value):
             copied = object.__new__(type(value))
@@ -245,8 +238,8 @@ def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
 def array_of_torch(value: object) -> np.ndarray:
     """Return a tensor of PyTorch as an array that shares its memory. Raises NotCapturableError."""
     try:
-        return torch_array(value)
-    except TorchTensorError as problem:
+        return torch_values.torch_array(value)
+    except torch_values.TorchTensorError as problem:
         raise NotCapturableError(problem.what, problem.hint) from None
 
 

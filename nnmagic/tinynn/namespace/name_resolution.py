@@ -20,20 +20,14 @@ from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import GlobalTypeVar, Type
 from nnmagic.tinynn.builtins import BUILTINS, MODULES, PYTHON_ONLY
+from nnmagic.tinynn.namespace import compiled_values, random_functions
+from nnmagic.tinynn.namespace import unsupported_functions as unsupported
 from nnmagic.tinynn.namespace.capture import (
     NotCapturableError,
     capture,
     holds_values,
     not_capturable,
     snapshot,
-)
-from nnmagic.tinynn.namespace.compiled_values import (
-    CompiledType,
-    as_compiled_function,
-    as_compiled_type,
-    as_record_type,
-    as_template,
-    types_with,
 )
 from nnmagic.tinynn.namespace.library_functions import library_function, own_name
 from nnmagic.tinynn.namespace.linking import Linker, same_type
@@ -44,28 +38,8 @@ from nnmagic.tinynn.namespace.notebook_functions import (
     python_code,
     ruled_function,
 )
-from nnmagic.tinynn.namespace.random_functions import (
-    NUMPY_GENERATORS,
-    draws_random_numbers,
-    generator_function,
-    is_generator,
-    is_of_numpy,
-    is_random_function,
-    is_random_name,
-    numpy_hint,
-    random_hint,
-)
 from nnmagic.tinynn.namespace.torch_modules import module_value
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
-from nnmagic.tinynn.namespace.unsupported_functions import (
-    IMPORTS,
-    NOT_HERE,
-    cell_equivalent,
-    foreign_hint,
-    import_hint,
-    is_library,
-    library_of,
-)
 from nnmagic.tinynn.namespace.unsupported_names import (
     PREFIXES,
     language_name,
@@ -178,7 +152,10 @@ class NameResolver:
             what = not_capturable(value).what
             raise v.RefusalError(f"callback calls a function of the notebook, and `{name}` is {what}", span)
         function = value.function
-        if as_compiled_function(function) is not None or as_template(function) is not None:
+        if (
+            compiled_values.as_compiled_function(function) is not None
+            or compiled_values.as_template(function) is not None
+        ):
             message = f"callback calls a function of Python, and `{name}` is compiled"
             raise v.RefusalError(message, span, hint="call it without callback")
         return value
@@ -231,8 +208,10 @@ class NameResolver:
             language_names = language_name((own_path[1], *path[1:]))
             if language_names is not None:
                 return language_names
-        used, module = 1, library_of(value)
-        if (makes_generator := generator_function(value)) is not None:  # after an import from numpy.random
+        used, module = 1, unsupported.library_of(value)
+        if (
+            makes_generator := random_functions.generator_function(value)
+        ) is not None:  # after an import from numpy.random
             return v.BuiltinName(makes_generator), 1
         self._refuse_random(path, value, span)
         if (function_of_library := library_function(value)) is not None:  # after `from numpy import exp`
@@ -264,14 +243,16 @@ class NameResolver:
                 raise no_field(path[:used], value, span)
             value, module = member, None
         name = ".".join(path[:used])
-        if module is not None and is_library(module) and python_code(value) is not None:
+        if module is not None and unsupported.is_library(module) and python_code(value) is not None:
             raise unusable(path[:used], name, not_capturable(value), span, module)
         try:
             return self._value(name, value, span), used
         except NotCapturableError as problem:
             name += problem.path
             is_dtype = isinstance(value, type) and issubclass(value, np.generic)
-            from_library = module is not None and is_library(module) and callable(value) and not is_dtype
+            from_library = (
+                module is not None and unsupported.is_library(module) and callable(value) and not is_dtype
+            )
             raise unusable(path[:used], name, problem, span, module if from_library else None) from None
 
     def _refuse_random(self, path: tuple[str, ...], value: object, span: Span) -> None:
@@ -280,18 +261,22 @@ class NameResolver:
         own, drawn = language_name(path), None
         if isinstance(value, ModuleType):
             written = own is not None and _means_the_language(own[0])
-            drawn = None if written else draws_random_numbers(value, path[1:])
-            if drawn in NUMPY_GENERATORS and value.__name__.startswith("numpy"):
+            drawn = None if written else random_functions.draws_random_numbers(value, path[1:])
+            if drawn in random_functions.NUMPY_GENERATORS and value.__name__.startswith("numpy"):
                 return
-        elif is_random_function(value):
+        elif random_functions.is_random_function(value):
             drawn = str(getattr(value, "__name__", path[0]))
         if drawn is not None:
             message = f"`{name}` is not supported in a cell, which has no hidden state"
-            hint = numpy_hint(drawn) if is_of_numpy(value) else random_hint(drawn)
+            hint = (
+                random_functions.numpy_hint(drawn)
+                if random_functions.is_of_numpy(value)
+                else random_functions.random_hint(drawn)
+            )
             raise v.RefusalError(message, span, hint=hint)
-        if is_generator(value):
+        if random_functions.is_generator(value):
             message = f"`{path[0]}` is a generator of random numbers, whose state a cell cannot change"
-            hint = random_hint(path[-1] if len(path) > 1 else "")
+            hint = random_functions.random_hint(path[-1] if len(path) > 1 else "")
             if isinstance(value, np.random.Generator):
                 hint = f"pass it as an argument, with a parameter {path[0]}: np.random.Generator"
             raise v.RefusalError(message, span, hint=hint)
@@ -299,15 +284,18 @@ class NameResolver:
     def _value(self, name: str, value: object, span: Span) -> v.Value:
         """Capture a value once per name, so that an array becomes one constant."""
         if name not in self._values:
-            function, data = as_compiled_function(value), as_compiled_type(value)
-            template = as_template(value)
+            function, data = (
+                compiled_values.as_compiled_function(value),
+                compiled_values.as_compiled_type(value),
+            )
+            template = compiled_values.as_template(value)
             if template is not None:
                 self._values[name] = self.linker.link_template(name, template)
             elif function is not None:
                 self._values[name] = self.linker.link_function(name, function, span)
             elif data is not None:
                 self._values[name] = self._data_type(name, data, span)
-            elif (record := as_record_type(value)) is not None:
+            elif (record := compiled_values.as_record_type(value)) is not None:
                 self._values[name] = v.RecordName(record)
             elif isinstance(value, ModuleType):
                 raise not_capturable(value)
@@ -343,7 +331,7 @@ class NameResolver:
             ruled.kind, parts[0], ruled.nondiff, has_aux=ruled.each, arguments=tuple(parts[1:])
         )
 
-    def _data_type(self, origin: str, data: CompiledType, span: Span) -> v.DataTypeName:
+    def _data_type(self, origin: str, data: compiled_values.CompiledType, span: Span) -> v.DataTypeName:
         name = data.type.header.name
         if data.type.type_vars:
             raise NotCapturableError(f"the data type {name} with type parameters", "use it in Relay text")
@@ -352,7 +340,7 @@ class NameResolver:
 
     def _constructor_of_notebook(self, constructor_name: str, span: Span) -> v.ConstructorName | None:
         """Return a constructor, by its bare name, of a data type of the notebook; None if there is none."""
-        candidates = types_with(self.namespace, constructor_name)
+        candidates = compiled_values.types_with(self.namespace, constructor_name)
         if not candidates:
             return None
         self.looked_up[f"{constructor_name}()"] = tuple(candidates.values())
@@ -363,7 +351,7 @@ class NameResolver:
                 f"`{constructor_name}` is a constructor of {first} and of {second}", span, hint=hint
             )
         ((name, value),) = candidates.items()
-        data = as_compiled_type(value)
+        data = compiled_values.as_compiled_type(value)
         assert data is not None
         kept = self._data_type(name, data, span)
         constructor = next(
@@ -373,8 +361,8 @@ class NameResolver:
 
     def _no_member(self, path: tuple[str, ...], module: ModuleType, span: Span) -> v.RefusalError:
         name = ".".join(path)
-        if is_library(module.__name__):
-            instead = cell_equivalent(path, module.__name__, MODULES.get(module.__name__, ()))
+        if unsupported.is_library(module.__name__):
+            instead = unsupported.cell_equivalent(path, module.__name__, MODULES.get(module.__name__, ()))
             if instead or path[-1] in dir(module):  # some modules load members lazily
                 return unsupported_name(name, instead, span)
         elif "__getattr__" in vars(module):  # it may provide the name, but no code of the notebook runs
@@ -399,17 +387,17 @@ class NameResolver:
             name, [*dict.fromkeys(defined), *OPERATORS, *sorted(short)], n=1
         )
         hint = "assign it first, or define it in another cell"
-        if name in IMPORTS:
-            hint = import_hint(name)
+        if name in unsupported.IMPORTS:
+            hint = unsupported.import_hint(name)
         elif name in _TYPES_IN_LOWER_CASE:
             hint = f"did you mean {_TYPES_IN_LOWER_CASE[name]}?"
-        elif is_random_name(name):
-            hint = random_hint(name)
-        elif name in NOT_HERE:
-            hint = NOT_HERE[name]
+        elif random_functions.is_random_name(name):
+            hint = random_functions.random_hint(name)
+        elif name in unsupported.NOT_HERE:
+            hint = unsupported.NOT_HERE[name]
         elif name.lower() in _COMPLEX:
             hint = "write c64 or c128"
-        elif (foreign := foreign_hint(name)) is not None:
+        elif (foreign := unsupported.foreign_hint(name)) is not None:
             hint = foreign
         elif suggestions and (len(name) > 2 or suggestions[0].lower() == name.lower()):
             hint = f"did you mean {suggestions[0]}?"
@@ -420,15 +408,21 @@ class NameResolver:
         first, name = path[0], ".".join(path)
         if first == "random" or path[:2] in (("np", "random"), ("numpy", "random"), ("jax", "random")):
             close = closest(name, [builtin for builtin in BUILTINS if "." in builtin])
-            make_hint = random_hint if first in ("random", "jax") else numpy_hint
+            make_hint = (
+                random_functions.random_hint if first in ("random", "jax") else random_functions.numpy_hint
+            )
             hint = f"did you mean {close}?" if close and first == "random" else make_hint(path[-1])
             return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
         if first in _FAMILIES:
             return UnknownNameError(f"unknown operator `{name}`", span, hint=operator_hint(path))
-        if first in IMPORTS:
-            hint = import_hint(first)
+        if first in unsupported.IMPORTS:
+            hint = unsupported.import_hint(first)
             dtype = dtype_named(path[-1])
-            own = dtype.short if dtype else cell_equivalent(path[-1:], IMPORTS[first], ())
+            own = (
+                dtype.short
+                if dtype
+                else unsupported.cell_equivalent(path[-1:], unsupported.IMPORTS[first], ())
+            )
             if own is not None:
                 hint += f", or write {own}, which needs none"
             return UnknownNameError(f"`{first}` is not defined in the notebook", span, hint=hint)

@@ -71,15 +71,9 @@ NAMED: dict[str, AnyOp] = {
     "bitwise_xor": BuiltinOp.BitXor,
 }
 
-#: Operators with one Relay operator for bools and another for integers.
-_BITWISE: dict[AnyOp, tuple[str, str]] = {
-    BuiltinOp.BitAnd: ("logical_and", "bitwise_and"),
-    BuiltinOp.BitOr: ("logical_or", "bitwise_or"),
-    BuiltinOp.BitXor: ("logical_xor", "bitwise_xor"),
-}
-#: Operators of two tensors that are one Relay operator for every dtype.
+#: The Relay operators of operators of two tensors; of bools, those that are bitwise are logical.
 _BINARY: dict[AnyOp, str] = {
-    **{op: name for name, op in NAMED.items() if op is not BuiltinOp.Div and op not in _BITWISE},
+    **{op: name for name, op in NAMED.items() if op is not BuiltinOp.Div},
     BuiltinOp.Mod: "floor_mod",
 }
 _ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
@@ -168,11 +162,10 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
         return _integer_power(sign, first, second, span)
     if tensor_type(first).dtype == "bool" and op in _ON_BOOLS:
         return _apply_to_bools(op, sign, first, second, span)
-    names = _BITWISE.get(op)
-    if names is not None:
-        name = names[0] if tensor_type(first).dtype == "bool" else names[1]
-        return _apply_with_check(sign, name, first, second, span)
-    return _apply_with_check(sign, _BINARY[op], first, second, span)
+    name = _BINARY[op]
+    if tensor_type(first).dtype == "bool":
+        name = name.replace("bitwise", "logical")
+    return _apply_with_check(sign, name, first, second, span)
 
 
 #: Arithmetic of two bools, as logical operators; None where NumPy refuses it, too.
@@ -198,10 +191,7 @@ _SMALL_POWERS = range(1, 9)
 
 def _integer_power(sign: str, base: v.Operand, exponent: v.Operand, span: Span) -> v.Computed:
     """Compute ``base ** exponent`` of integers; it wraps, and refuses negative exponents, as in NumPy."""
-    try:
-        number = v.static_value(exponent.value)
-    except v.NotStaticError:
-        number = None
+    number = v.static_or(exponent.value, None)
     if isinstance(number, int) and number >= 0:
         return _static_power(sign, base, exponent, int(number), span)
     return _apply_with_check(sign, "power", base, exponent, span)
@@ -320,10 +310,7 @@ def _no_complex(sign: str, name: str, operand: v.Operand) -> v.RefusalError:
 
 
 def _fold_unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
-    try:
-        static = v.static_value(operand.value)
-    except v.NotStaticError:
-        static = None
+    static = v.static_or(operand.value, None)
     apply_to: dict[BuiltinOp, Callable[[Any], object]] = {
         BuiltinOp.USub: python.neg,
         BuiltinOp.UAdd: python.pos,

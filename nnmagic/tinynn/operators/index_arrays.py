@@ -60,10 +60,7 @@ def static_indices(tensor: v.Computed, axis: int, item: v.Operand) -> list[AxisI
     value = item.value
     if isinstance(value, v.Computed) and isinstance(value.expr, ir.Constant) and value.expr.data.ndim:
         return _array_indices(tensor, axis, value.expr.data, item.span)
-    try:
-        index = v.static_value(value)
-    except v.NotStaticError:
-        return None
+    index = v.static_or(value, None)
     if not isinstance(index, int) or isinstance(index, bool):
         return None
     dim = _dim(tensor, axis)

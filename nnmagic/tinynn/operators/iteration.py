@@ -46,12 +46,9 @@ def _range(call: Arguments) -> v.Value:
 def _range_bound(call: Arguments, name: str) -> v.Value:
     """Return a bound of a range: a static int, or an integer of rank 0 as a weak number."""
     operand = as_number(call.given[name])
-    try:
-        bound = v.static_value(operand.value)
-        if isinstance(bound, int):
-            return v.Known(int(bound))
-    except v.NotStaticError:
-        pass
+    bound = v.static_or(operand.value, None)
+    if isinstance(bound, int):
+        return v.Known(int(bound))
     number = as_weak_int(operand)
     if number is None:
         hint = "write a range of ints, and compute with them, as in i * 0.1"

@@ -88,10 +88,7 @@ class _Maker:
             raise v.RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")
         sizes: list[int] = []
         for size in value.items[half:]:
-            try:
-                number = v.static_value(size)
-            except v.NotStaticError:
-                number = None
+            number = v.static_or(size, None)
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
                 message = f"tiled: the size of a tile is a number above 0 that is known, not {describe(size)}"
                 raise v.RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")

@@ -56,10 +56,7 @@ class DynamicSlice:
 
 def static_bound(value: v.Value, span: Span) -> int | None:
     """Return a bound that must be known at compile time."""
-    try:
-        bound = v.static_value(value)
-    except v.NotStaticError:
-        bound = value
+    bound = v.static_or(value, value)
     if bound is None or (isinstance(bound, int) and not isinstance(bound, bool)):
         return bound
     hint = (
@@ -138,14 +135,11 @@ def _number_or(bound: v.Value, default: int, span: Span) -> v.Computed:
 
 def _convert_bound(value: v.Value, span: Span, what: str = "bound") -> v.Known | v.Dimension | v.Computed:
     """Return a bound, or the step: None or a static int, a dimension, or an integer of rank 0."""
-    try:
-        bound = v.static_value(value)
-        if bound is None:
-            return v.Known(None)
-        if isinstance(bound, int) and not isinstance(bound, bool):
-            return v.Known(_clamp_bound(bound))
-    except v.NotStaticError:
-        pass
+    bound = v.static_or(value, value)
+    if bound is None:
+        return v.Known(None)
+    if isinstance(bound, int) and not isinstance(bound, bool):
+        return v.Known(_clamp_bound(bound))
     if isinstance(value, v.Dimension):
         return value
     if isinstance(value, v.Computed) and isinstance(value.type, TensorType):

@@ -12,14 +12,7 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, TupleType, is_integer
-from nnmagic.tinynn.operators.index_arrays import (
-    AxisIndex,
-    fit_to_mask,
-    index_by_array,
-    mask_indices,
-    single_index,
-    static_indices,
-)
+from nnmagic.tinynn.operators import index_arrays
 from nnmagic.tinynn.operators.slices import (
     DynamicSlice,
     StaticSlice,
@@ -81,10 +74,7 @@ def tuple_of(row: v.Value, columns: v.Columns, span: Span) -> v.Value:
 
 
 def _index_dictionary(value: v.DictOf, index: Sequence[v.Operand]) -> v.Value:
-    try:
-        key = v.static_value(index[0].value) if len(index) == 1 else None
-    except v.NotStaticError:
-        key = None
+    key = v.static_or(index[0].value, None) if len(index) == 1 else None
     if not isinstance(key, str | int | float | tuple):
         message = f"a dictionary's key must be known at compile time, not {describe(index[0].value)}"
         if len(index) == 1 and isinstance(index[0].value, v.Computed):
@@ -152,10 +142,7 @@ def _index_tuple(value: v.TupleOf, index: Sequence[v.Operand], span: Span) -> v.
 
 
 def _static_int_or_none(operand: v.Operand) -> int | None:
-    try:
-        number = v.static_value(operand.value)
-    except v.NotStaticError:
-        return None
+    number = v.static_or(operand.value, None)
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
@@ -225,9 +212,9 @@ def _index_tensor(value: v.Computed, index: Sequence[v.Operand], span: Span) -> 
         return _index_tensor(_index_tensor(value, items, span), rest, span)  # a slice of a row copies less
     value = _apply_slices(value, parts, span)
     chosen = [index_part for index_part in parts if not index_part.is_new and not index_part.is_slice]
-    indices: list[AxisIndex] = []
+    indices: list[index_arrays.AxisIndex] = []
     for index_part in chosen:
-        checked = fit_to_mask(value, index_part.axis, index_part.item)
+        checked = index_arrays.fit_to_mask(value, index_part.axis, index_part.item)
         indices += axis_indices(value, index_part, fits=checked is not value)
         value = checked
     value, block, first_axis = _gather(value, indices, span)
@@ -320,24 +307,26 @@ def _apply_slices(value: v.Computed, parts: Sequence[IndexPart], span: Span) -> 
     return v.Computed(value.expr, TensorType(tuple(shape), tensor_type(v.Operand(value, span)).dtype))
 
 
-def axis_indices(value: v.Computed, index_part: IndexPart, *, fits: bool = False) -> list[AxisIndex]:
+def axis_indices(
+    value: v.Computed, index_part: IndexPart, *, fits: bool = False
+) -> list[index_arrays.AxisIndex]:
     """Resolve an int, an array or a mask to indices along axes; ``fits``: a mask is known to have these."""
     item = index_part.item
     index = item.value
     if isinstance(index, v.TupleOf):
-        return [index_by_array(value, index_part.axis, item)]
-    static = static_indices(value, index_part.axis, item)
+        return [index_arrays.index_by_array(value, index_part.axis, item)]
+    static = index_arrays.static_indices(value, index_part.axis, item)
     if static is not None:
         return static
     if isinstance(index, v.Dimension):
-        return [single_index(value, index_part.axis, index.number, item.span)]
+        return [index_arrays.single_index(value, index_part.axis, index.number, item.span)]
     if isinstance(index, v.Computed) and isinstance(index.type, TensorType):
         if index.type.dtype == "bool" and index.type.shape:
-            return mask_indices(value, index_part.axis, index, item.span, fits=fits)
+            return index_arrays.mask_indices(value, index_part.axis, index, item.span, fits=fits)
         if is_integer(index.type.dtype):
             if index.type.shape:
-                return [index_by_array(value, index_part.axis, item)]
-            return [single_index(value, index_part.axis, index, item.span)]
+                return [index_arrays.index_by_array(value, index_part.axis, item)]
+            return [index_arrays.single_index(value, index_part.axis, index, item.span)]
     hint = f"convert it, as in {source_text(item.span)}.astype(i32)" if is_tensor(index) else None
     if isinstance(index, v.Known) and isinstance(index.value, bool):
         hint = "write x[None] for a new axis, or where(condition, x, 0)"
@@ -352,7 +341,9 @@ def axis_indices(value: v.Computed, index_part: IndexPart, *, fits: bool = False
     raise v.RefusalError(f"an index must be an int or a slice, not {describe(index)}", item.span, hint=hint)
 
 
-def _gather(value: v.Computed, indices: Sequence[AxisIndex], span: Span) -> tuple[v.Computed, int, int]:
+def _gather(
+    value: v.Computed, indices: Sequence[index_arrays.AxisIndex], span: Span
+) -> tuple[v.Computed, int, int]:
     """Take the elements at the indices: single ones drop their axes, arrays make one block of axes.
 
     Return the rank of that block, too, and its first axis.
@@ -394,7 +385,7 @@ def _gather(value: v.Computed, indices: Sequence[AxisIndex], span: Span) -> tupl
     return _gather_several(value, arrays, axes, span)
 
 
-def _as_element(singles: Sequence[AxisIndex], span: Span) -> list[AxisIndex]:
+def _as_element(singles: Sequence[index_arrays.AxisIndex], span: Span) -> list[index_arrays.AxisIndex]:
     """Return the indices of one element, all to be taken in the same way if the run decides one."""
     if all(isinstance(axis_index.index, int) for axis_index in singles):
         return list(singles)
@@ -407,7 +398,7 @@ def _as_element(singles: Sequence[AxisIndex], span: Span) -> list[AxisIndex]:
 
 
 def _gather_several(
-    value: v.Computed, arrays: Sequence[AxisIndex], axes: Sequence[int], span: Span
+    value: v.Computed, arrays: Sequence[index_arrays.AxisIndex], axes: Sequence[int], span: Span
 ) -> tuple[v.Computed, int, int]:
     """Take elements by arrays along several axes, broadcast together; their axes come first."""
     shapes = [index.shape for index in arrays]

@@ -97,11 +97,8 @@ def _in_dtype(key: v.Computed, dtype: str, span: Span) -> v.Computed:
 
 def key_or_missing(operand: v.Operand) -> object:
     """Return a key that is known at compile time; `MISSING` for any other. Raises RefusalError."""
-    try:
-        key = v.static_value(operand.value)
-    except v.NotStaticError:
-        return MISSING
-    if isinstance(key, str | int | float | tuple):
+    key = v.static_or(operand.value, MISSING)
+    if key is MISSING or isinstance(key, str | int | float | tuple):
         return key
     message = (
         f"a dictionary's key must be a string, a number, or a tuple of these, not {describe(operand.value)}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast as py
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from nnmagic.tinynn.syntax.comprehension_loops import COMPREHENSION, as_loop
 from nnmagic.tinynn.syntax.heaps import gives_item, heap_function, heap_statements
+from nnmagic.tinynn.syntax.names_in_python import replace_nodes
 
 #: The methods that change a list as a whole, and what it is then.
 _CHANGED = {
@@ -112,14 +112,14 @@ def _written_parts(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py
         name = new_name("made")
         if (loop := as_loop(changing, name, new_name)) is not None:
             made = py.copy_location(py.Name(name, py.Load()), changing)
-            return iter([*loop, *_expand(_replace_in_copy({id(changing): made}, stmt), new_name)])
+            return iter([*loop, *_expand(replace_nodes({id(changing): made}, stmt), new_name)])
     if (default := _setdefault_in(inside)) is not None:
         before, call = default
         if isinstance(stmt, py.Expr) and call is stmt.value:
             return iter([before])
         owner = call.func.value  # type: ignore[attr-defined]  # a method
         item = py.copy_location(py.Subscript(owner, call.args[0], py.Load()), call)
-        return iter([before, *_expand(_replace_in_copy({id(call): item}, stmt), new_name)])
+        return iter([before, *_expand(replace_nodes({id(call): item}, stmt), new_name)])
     if updates := list(_updates_in(inside)):
         return _with_updates(stmt, updates, new_name)
     pops = list(_pops_in(inside))
@@ -135,14 +135,7 @@ def _written_parts(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py
         name = new_name(f"item_of_{_owner(pop)}")
         taken[id(pop)] = py.copy_location(py.Name(name, py.Load()), pop)
         before_all += _take(pop, name, new_name)
-    return iter([*before_all, _replace_in_copy(taken, stmt)])
-
-
-def _replace_in_copy(parts: Mapping[int, py.expr], stmt: py.stmt) -> py.stmt:
-    """Return a copy of a statement with expressions instead of others, known by their identities."""
-    replaced = _ReplacedInCopy(parts).visit(stmt)
-    assert isinstance(replaced, py.stmt)
-    return replaced
+    return iter([*before_all, replace_nodes(taken, stmt)])
 
 
 def _takes_on_the_way(stmt: py.If | py.While) -> bool:
@@ -245,7 +238,7 @@ def _with_updates(
         name = new_name("changed")
         taken[id(update)] = py.copy_location(py.Name(name, py.Load()), update)
         yield from _updated(update, name, taken)
-    yield from _expand(_replace_in_copy(taken, stmt), new_name)
+    yield from _expand(replace_nodes(taken, stmt), new_name)
 
 
 def _updated(call: py.Call, name: str, inner: Mapping[int, py.expr]) -> Iterator[py.stmt]:
@@ -253,7 +246,7 @@ def _updated(call: py.Call, name: str, inner: Mapping[int, py.expr]) -> Iterator
     method: py.Attribute = call.func  # type: ignore[assignment]  # see _updates_in
     chosen: py.Subscript = method.value  # type: ignore[assignment]
     array, index, value = (
-        py.unparse(_ReplacedInCopy(inner).visit(node))
+        py.unparse(replace_nodes(inner, node))
         for node in (chosen.value.value, chosen.slice, call.args[0])  # type: ignore[attr-defined]
     )
     has_slices = any(isinstance(node, py.Slice) for node in py.walk(chosen.slice))
@@ -402,20 +395,3 @@ def _at(node: py.stmt | py.expr, made: py.stmt) -> py.stmt:
         if isinstance(inner, py.stmt | py.expr):
             py.copy_location(inner, node)
     return made
-
-
-class _ReplacedInCopy(py.NodeTransformer):
-    """Replaces calls, by their identities, by expressions in a copy of a statement."""
-
-    def __init__(self, names: Mapping[int, py.expr]) -> None:
-        self.names = names
-
-    def visit(self, node: py.AST) -> py.AST:
-        """Return the copy of a node; the blocks of an `if` stay as they are."""
-        if id(node) in self.names:
-            return self.names[id(node)]
-        if isinstance(node, py.If):
-            test = self.visit(node.test)
-            assert isinstance(test, py.expr)
-            return py.copy_location(py.If(test, node.body, node.orelse), node)
-        return super().generic_visit(copy.copy(node))

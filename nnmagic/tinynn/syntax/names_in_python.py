@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast as py
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
+from typing import TypeVar, cast
+
+Node = TypeVar("Node", py.stmt, py.expr)
 
 
 class AssignedNameError(Exception):
@@ -38,19 +42,23 @@ def substitute_names(node: py.AST, names: dict[str, Callable[[], py.expr]]) -> p
 
 
 class _Replaced(py.NodeTransformer):
-    def __init__(self, nodes: dict[int, py.expr]) -> None:
+    def __init__(self, nodes: Mapping[int, py.expr]) -> None:
         self.nodes = nodes
 
     def visit(self, node: py.AST) -> py.AST:
-        """Return what replaces a node."""
-        return self.nodes[id(node)] if id(node) in self.nodes else self.generic_visit(node)
+        """Return the copy of a node; the blocks of an `if` stay as they are."""
+        if id(node) in self.nodes:
+            return self.nodes[id(node)]
+        if isinstance(node, py.If):
+            test = self.visit(node.test)
+            assert isinstance(test, py.expr)
+            return py.copy_location(py.If(test, node.body, node.orelse), node)
+        return self.generic_visit(copy.copy(node))
 
 
-def replace_nodes(nodes: dict[int, py.expr], stmt: py.stmt) -> py.stmt:
-    """Return a statement with expressions instead of others, which are known by their identities."""
-    changed = _Replaced(nodes).visit(stmt)
-    assert isinstance(changed, py.stmt)
-    return changed
+def replace_nodes(nodes: Mapping[int, py.expr], node: Node) -> Node:
+    """Return a copy of a node with expressions instead of others, which are known by their identities."""
+    return cast("Node", _Replaced(nodes).visit(node))
 
 
 def bound_by(node: py.AST) -> set[str]:

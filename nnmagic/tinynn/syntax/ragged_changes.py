@@ -7,16 +7,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from nnmagic.tinynn.syntax import ragged_makers as makers
 from nnmagic.tinynn.syntax import ragged_texts as texts
-from nnmagic.tinynn.syntax.ragged_makers import (
-    OtherUseError,
-    Taken,
-    is_another,
-    is_made,
-    maker,
-    mentions,
-    setdefault_of,
-)
 
 #: Methods that change an inner list.
 _CHANGING = frozenset(("append", "extend", "clear", "sort", "reverse", "pop", "remove"))
@@ -31,7 +23,7 @@ class RaggedChanges:
 
     function: py.FunctionDef
     name: str
-    taken: Taken
+    taken: makers.Taken
     #: What the parts of the list are called.
     names: dict[str, str] = field(init=False)
     #: Of which kind the list is, and how many lists it begins with, or which keys.
@@ -40,12 +32,12 @@ class RaggedChanges:
 
     def __post_init__(self) -> None:
         self.names = {part: self.taken.free(f"_{self.name}_{part}") for part in texts.PARTS}
-        made = next(node for node in py.walk(self.function) if is_made(node, self.name))
-        self.kind, self.number = maker(made.value) or ("", "")  # type: ignore[attr-defined]  # is_made
+        made = next(node for node in py.walk(self.function) if makers.is_made(node, self.name))
+        self.kind, self.number = makers.maker(made.value) or ("", "")  # type: ignore[attr-defined]  # is_made
         attributes = (node.attr for node in py.walk(self.function) if isinstance(node, py.Attribute))
         takes = not {"pop", "remove"}.isdisjoint(attributes)
         self.append = texts.APPEND if takes else texts.APPEND_ONLY
-        self.grows = any(is_another(node, self.name) for node in py.walk(self.function))
+        self.grows = any(makers.is_another(node, self.name) for node in py.walk(self.function))
 
     @property
     def is_dictionary(self) -> bool:
@@ -98,7 +90,7 @@ class RaggedChanges:
                     isinstance(index, py.Tuple) and not self.is_dictionary
                 )
                 return None if several else index
-            case py.Call(args=[key, _]) if setdefault_of(node) == self.name:
+            case py.Call(args=[key, _]) if makers.setdefault_of(node) == self.name:
                 return key if self.is_dictionary else None
         return None
 
@@ -115,9 +107,9 @@ class RaggedChanges:
     def change(self, stmt: py.stmt) -> list[py.stmt] | None:
         """Return what changes an inner list, as a statement does; None for any other statement."""
         match stmt:
-            case py.Expr(value=py.Call(args=[py.List(elts=items)])) if is_another(stmt, self.name):
+            case py.Expr(value=py.Call(args=[py.List(elts=items)])) if makers.is_another(stmt, self.name):
                 if self.is_dictionary:
-                    raise OtherUseError
+                    raise makers.OtherUseError
                 items = [self.read(item) for item in items]
                 return [*self.text(stmt, texts.ANOTHER_LAST), *self._append_all(stmt, items)]
             case py.Expr(value=py.Call(func=py.Attribute(attr=word, value=inner), args=args, keywords=given)):
@@ -128,7 +120,7 @@ class RaggedChanges:
                     return self._rebind(stmt, target, value)
                 if isinstance(target, py.Subscript) and self.index(target.value) is not None:
                     return self._set_item(stmt, target, "=", value)
-                if self.popped(value) is not None and not mentions(target, self.name):
+                if self.popped(value) is not None and not makers.mentions(target, self.name):
                     return self.take(stmt, value, py.unparse(target))
             case py.AugAssign(target=target, op=op, value=value):
                 if self.index(target) is not None and isinstance(op, py.Add):
@@ -147,8 +139,8 @@ class RaggedChanges:
             assert isinstance(stmt, py.Expr)
             return self.take(stmt, stmt.value, "")
         if word == "append" and len(args) == 1 and self.popped(args[0]) is not None:
-            if mentions(self.index(inner) or inner, self.name):
-                raise OtherUseError
+            if makers.mentions(self.index(inner) or inner, self.name):
+                raise makers.OtherUseError
             item = self.new("item")
             more = self._method(stmt, word, inner, [py.Name(item, py.Load())], given)
             return [*self.take(stmt, args[0], item), *more]
@@ -162,14 +154,14 @@ class RaggedChanges:
         if word == "clear" and not args:
             return [*find, *self.text(stmt, texts.CLEAR)]
         if len(args) != 1 or given:
-            raise OtherUseError
+            raise makers.OtherUseError
         if word == "append":
             return [*find, *self._append_all(stmt, args)]
         if word == "extend":
             return self._extend(stmt, args[0], find)
         if word == "remove":
             return [*find, *self.text(stmt, texts.REMOVE, item=py.unparse(args[0]))]
-        raise OtherUseError
+        raise makers.OtherUseError
 
     def _append_all(self, stmt: py.stmt, items: Sequence[py.expr]) -> list[py.stmt]:
         """Return what appends items to the inner list at the place."""
@@ -193,7 +185,7 @@ class RaggedChanges:
     def take(self, stmt: py.stmt, call: py.expr, target: str) -> list[py.stmt]:
         """Return what takes an item of an inner list, which ``target`` gets."""
         if self.popped(call) is None or not isinstance(call, py.Call):
-            raise OtherUseError
+            raise makers.OtherUseError
         assert isinstance(call.func, py.Attribute)
         text, item = texts.POP["0" if call.args else "-1"], self.new("item")
         made = [*self.find(call.func.value), *self.text(stmt, text, item=item)]
@@ -203,7 +195,7 @@ class RaggedChanges:
         """Return what ``name[index] = [...]`` does."""
         is_call = isinstance(value, py.Call) and isinstance(value.func, py.Name) and value.func.id in _MAKERS
         if not is_call and not isinstance(value, py.List | py.ListComp):
-            raise OtherUseError  # two names may show one list
+            raise makers.OtherUseError  # two names may show one list
         find = [*self.find(target, adds=True), *self.text(stmt, texts.CLEAR)]
         if isinstance(value, py.List):
             return [*find, *self._append_all(stmt, [self.read(item) for item in value.elts])]
@@ -212,7 +204,7 @@ class RaggedChanges:
     def _set_item(self, stmt: py.stmt, target: py.Subscript, sign: str, value: py.expr) -> list[py.stmt]:
         """Return what assigns an item of an inner list."""
         if isinstance(target.slice, py.Slice | py.Tuple):
-            raise OtherUseError
+            raise makers.OtherUseError
         item, number = py.unparse(self.read(value)), py.unparse(self.read(target.slice))
         set_item = self.text(stmt, texts.SET_ITEM, number=number, sign=sign, item=item)
         return [*self.find(target.value), *set_item]

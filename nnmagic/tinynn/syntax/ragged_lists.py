@@ -11,18 +11,11 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nnmagic.tinynn.syntax import ragged_makers as makers
 from nnmagic.tinynn.syntax import ragged_texts as texts
 from nnmagic.tinynn.syntax.comprehension_loops import COMPREHENSION, as_loop
 from nnmagic.tinynn.syntax.names_in_python import AssignedNameError, replace_nodes
 from nnmagic.tinynn.syntax.ragged_loops import Loops
-from nnmagic.tinynn.syntax.ragged_makers import (
-    OtherUseError,
-    Taken,
-    appended,
-    check_uses,
-    is_made,
-    mentions,
-)
 
 #: Functions to which an inner list is given as it is then; others may keep it.
 _READERS = frozenset(
@@ -38,7 +31,7 @@ _STATEMENTS = (py.Assign, py.AugAssign, py.AnnAssign, py.Expr, py.Return, py.Ass
 
 def with_chains(stmt: py.FunctionDef) -> py.FunctionDef:
     """Return a function with its lists of lists to which it appends; those that other uses show stay."""
-    for name in sorted({appended(node) for node in py.walk(stmt)} - {""}):
+    for name in sorted({makers.appended(node) for node in py.walk(stmt)} - {""}):
         stmt = _with_chains_for(stmt, name) or stmt
     return stmt
 
@@ -47,10 +40,10 @@ def _with_chains_for(stmt: py.FunctionDef, name: str) -> py.FunctionDef | None:
     """Return a function with chains for a list of lists; None where the list has other uses, too."""
     stmt = copy.deepcopy(stmt)
     try:
-        check_uses(stmt, name)
-        taken = Taken(node.id for node in py.walk(stmt) if isinstance(node, py.Name))
+        makers.check_uses(stmt, name)
+        taken = makers.Taken(node.id for node in py.walk(stmt) if isinstance(node, py.Name))
         stmt.body = list(_Chains(stmt, name, taken).block(stmt.body))
-    except (OtherUseError, AssignedNameError):  # an error of the statement that appends
+    except (makers.OtherUseError, AssignedNameError):  # an error of the statement that appends
         return None
     return stmt
 
@@ -77,7 +70,7 @@ class _Chains(Loops):
     def block(self, statements: Sequence[py.stmt]) -> Iterator[py.stmt]:
         """Yield the statements of a block, written anew."""
         for stmt in statements:
-            if not mentions(stmt, self.name):
+            if not makers.mentions(stmt, self.name):
                 yield stmt
                 continue
             for made in self._statement(stmt):
@@ -85,7 +78,7 @@ class _Chains(Loops):
 
     def _statement(self, stmt: py.stmt) -> Iterator[py.stmt]:
         if not isinstance(stmt, _STATEMENTS):
-            raise OtherUseError
+            raise makers.OtherUseError
         blocks = {
             id(node)
             for part in ("body", "orelse")
@@ -94,7 +87,7 @@ class _Chains(Loops):
         }
         self.readers = _READERS | _LAZY if isinstance(stmt, py.For) else _READERS
         self.changes = any(_may_change(node) for node in py.walk(stmt) if id(node) not in blocks)
-        if is_made(stmt, self.name):
+        if makers.is_made(stmt, self.name):
             yield from self.begin(stmt)
         elif (changed := self.change(stmt)) is not None:
             yield from self._taken_before()
@@ -118,7 +111,7 @@ class _Chains(Loops):
     def _tested_inside(self, stmt: py.While) -> py.While:
         """Return a loop whose rounds begin with its test, and with what the test reads."""
         if stmt.orelse:
-            raise OtherUseError
+            raise makers.OtherUseError
         leave = py.If(py.UnaryOp(py.Not(), stmt.test), [py.Break()], [])
         stmt.body = [*self._taken_before(), leave, *stmt.body]
         stmt.test = py.Constant(value=True)
@@ -135,7 +128,7 @@ class _Chains(Loops):
         names = [node for node in nodes if isinstance(node, py.Name) and node.id == self.name]
         may_not = any(isinstance(node, py.BoolOp | py.IfExp | py.Lambda | COMPREHENSION) for node in nodes)
         if len(pops) > 1 or len(names) > 1 or may_not or isinstance(stmt, py.While):
-            raise OtherUseError
+            raise makers.OtherUseError
         item = self.new("item")
         self.before += self.take(stmt, pops[0], item)
         return replace_nodes({id(pops[0]): py.copy_location(py.Name(item, py.Load()), pops[0])}, stmt)
@@ -157,13 +150,13 @@ class _Chains(Loops):
         if found is None and self.index(stmt.iter) is None:
             stmt.iter = self.read(stmt.iter)
             if self.before and changed:
-                raise OtherUseError
+                raise makers.OtherUseError
             yield from self._taken_before()
             self._replace_blocks(stmt)
             yield stmt
             return
         if changed:
-            raise OtherUseError  # Python goes over what the rounds append
+            raise makers.OtherUseError  # Python goes over what the rounds append
         find = found or self.find(stmt.iter)
         yield from self._taken_before()
         yield from find
@@ -178,11 +171,11 @@ class _Chains(Loops):
         return (
             isinstance(node, py.stmt)
             and not isinstance(node, py.For | py.While | py.If)
-            and (appended(node) == self.name or self._copied_change(node))
+            and (makers.appended(node) == self.name or self._copied_change(node))
         )
 
     def _copied_change(self, node: py.stmt) -> bool:
-        before, taken = list(self.before), Taken(self.taken)
+        before, taken = list(self.before), makers.Taken(self.taken)
         try:
             return self.change(copy.deepcopy(node)) is not None
         finally:
@@ -193,7 +186,7 @@ class _Chains(Loops):
         made = self.new("list")
         loop = None if self.changes else as_loop(node, made, lambda name: self.taken.free(f"_{name}"))
         if loop is None:
-            raise OtherUseError
+            raise makers.OtherUseError
         before, readers, changes = self.before, self.readers, self.changes
         self.before = []
         loop = list(self.block(loop))
@@ -276,7 +269,7 @@ class _Chains(Loops):
 
     def read(self, node: py.expr) -> py.expr:
         """Return an expression that reads the lists. Raises OtherUseError."""
-        if not mentions(node, self.name):
+        if not makers.mentions(node, self.name):
             return node
         if isinstance(node, COMPREHENSION):
             return self._in_loop(node)
@@ -299,7 +292,7 @@ class _Chains(Loops):
                 return node
             case py.Compare(ops=[py.In() | py.NotIn()], comparators=[py.Name(id=name)]) if name == self.name:
                 if not self.is_dictionary:
-                    raise OtherUseError
+                    raise makers.OtherUseError
                 node.comparators, node.left = [py.Name(self.names["slot"], py.Load())], self.read(node.left)
                 return node
             case py.Compare(left=left, comparators=comparators):
@@ -315,7 +308,7 @@ class _Chains(Loops):
                 before = list(self.before)
                 self._read_parts(node)
                 if self.before != before:
-                    raise OtherUseError  # which may not be computed
+                    raise makers.OtherUseError  # which may not be computed
                 return node
         self._read_parts(node)
         return node
@@ -330,7 +323,7 @@ class _Chains(Loops):
 
     def _read_parts(self, node: py.expr | py.stmt) -> None:
         if isinstance(node, py.expr) and (isinstance(node, py.Name) or self.index(node) is not None):
-            raise OtherUseError
+            raise makers.OtherUseError
         for part, value in py.iter_fields(node):
             if isinstance(value, py.expr):
                 setattr(node, part, self.read(value))
@@ -339,16 +332,16 @@ class _Chains(Loops):
             elif isinstance(node, py.stmt) and part in ("body", "orelse"):
                 continue
             elif isinstance(value, py.AST | list) and any(
-                mentions(each, self.name) for each in (value if isinstance(value, list) else [value])
+                makers.mentions(each, self.name) for each in (value if isinstance(value, list) else [value])
             ):
-                raise OtherUseError
+                raise makers.OtherUseError
 
     def read_list(self, node: py.expr) -> py.expr:
         """Return the name of a new list with the items of an inner one; other expressions as read."""
         if self.index(node) is None:
             return self.read(node)
         if self.changes:
-            raise OtherUseError  # perhaps before Python reads the list
+            raise makers.OtherUseError  # perhaps before Python reads the list
         made = self.new("list")
         find = self.find(node)
         self.before += [*find, *self.text(node, texts.COLLECT, list=made, at=self.new("at"))]

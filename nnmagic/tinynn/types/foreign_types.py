@@ -11,25 +11,12 @@ import typing
 from collections.abc import Iterable
 from types import EllipsisType
 
-from nnmagic.tinynn.types.annotations import (
-    DTYPES,
-    Destination,
-    Dim,
-    DType,
-    DTypeKind,
-    OpenTensor,
-    OpenType,
-    Tensor,
-    as_dtype,
-    dtype_named,
-    is_class,
-    parse_named_dim,
-)
+from nnmagic.tinynn.types import annotations as ann
 
-Annotation = DType | DTypeKind | Tensor | OpenTensor | Destination
+Annotation = ann.DType | ann.DTypeKind | ann.Tensor | ann.OpenTensor | ann.Destination
 
 #: A dimension of any size is None; an Ellipsis stands for any number of dimensions.
-Shape = tuple[Dim | EllipsisType | None, ...]
+Shape = tuple[ann.Dim | EllipsisType | None, ...]
 
 #: Classes of arrays, which say nothing of dtypes and shapes.
 _ARRAY_CLASSES = {("numpy", "ndarray"), ("jax", "Array"), ("jaxlib", "Array"), ("torch", "Tensor")}
@@ -43,7 +30,7 @@ _COMPLEX = ("c64", "c128")
 _KINDS = {
     kind.name: kind
     for kind in (
-        DTypeKind(name, tuple(DTYPES[short] for short in members))
+        ann.DTypeKind(name, tuple(ann.DTYPES[short] for short in members))
         for name, members in {
             "number": (*_SIGNED, *_UNSIGNED, *_FLOATS, *_COMPLEX),
             "integer": (*_SIGNED, *_UNSIGNED),
@@ -69,7 +56,7 @@ def constructor_name(value: object) -> str | None:
     typed = sys.modules.get("numpy.typing")
     if typed is not None and value is vars(typed).get("NDArray"):
         return "NDArray"
-    if is_class(value) and value.__module__.partition(".")[0] in ("numpy", "jax", "jaxlib", "torch"):
+    if ann.is_class(value) and value.__module__.partition(".")[0] in ("numpy", "jax", "jaxlib", "torch"):
         top = value.__module__.partition(".")[0]
         if (top, value.__name__) in _ARRAY_CLASSES:
             return "ndarray"
@@ -78,14 +65,14 @@ def constructor_name(value: object) -> str | None:
     return None
 
 
-def kind_of_dtypes(value: object) -> DTypeKind | None:
+def kind_of_dtypes(value: object) -> ann.DTypeKind | None:
     """Return the dtypes that one of NumPy's scalar types stands for, or one of jaxtyping's classes.
 
     None for any other value, and for those that leave the dtype open.
     """
     if isinstance(value, _SUBSCRIPTED):  # np.floating[Any]
         value = getattr(value, "__origin__", None)
-    if not is_class(value):
+    if not ann.is_class(value):
         return None
     if value.__module__ == "numpy":
         return _KINDS.get(value.__name__)
@@ -93,9 +80,9 @@ def kind_of_dtypes(value: object) -> DTypeKind | None:
         return None
     names = getattr(value, "dtypes", None)
     if not isinstance(names, tuple | list):  # Shaped
-        return DTypeKind(value.__name__, tuple(DTYPES.values()))
-    known = [dtype_named(name) for name in names if isinstance(name, str)]
-    return DTypeKind(value.__name__, tuple(dtype for dtype in known if dtype is not None))
+        return ann.DTypeKind(value.__name__, tuple(ann.DTYPES.values()))
+    known = [ann.dtype_named(name) for name in names if isinstance(name, str)]
+    return ann.DTypeKind(value.__name__, tuple(dtype for dtype in known if dtype is not None))
 
 
 def foreign_annotation(value: object) -> object | None:
@@ -105,7 +92,7 @@ def foreign_annotation(value: object) -> object | None:
     """
     typed = sys.modules.get("numpy.typing")
     if typed is not None and value is vars(typed).get("ArrayLike"):
-        return OpenTensor()
+        return ann.OpenTensor()
     if type(value).__name__ == "_AnnotatedAlias":
         metadata: tuple[object, ...] = getattr(value, "__metadata__", ())
         own = (
@@ -118,22 +105,22 @@ def foreign_annotation(value: object) -> object | None:
         origin, arguments = getattr(value, "__origin__", None), _parts(value)
         name = constructor_name(origin)
         if name == "ndarray" and len(arguments) == 2:
-            return OpenTensor(_shape_of(arguments[0]), element_of(arguments[1]))
+            return ann.OpenTensor(_shape_of(arguments[0]), element_of(arguments[1]))
         if name == "dtype":
             return element_of(value)
     if isinstance(value, _UNIONS):
-        return OpenType()
+        return ann.OpenType()
     kind = kind_of_dtypes(value)
     dims = getattr(value, "dim_str", None) if kind is not None else None
     return tensor_of(kind, dims) if kind is not None and isinstance(dims, str) else kind
 
 
-def element_of(value: object) -> DType | DTypeKind | None:
+def element_of(value: object) -> ann.DType | ann.DTypeKind | None:
     """Return the dtypes that the element type of an array allows; None if it allows any.
 
     Raises ForeignTypeError.
     """
-    if isinstance(value, DType | DTypeKind):
+    if isinstance(value, ann.DType | ann.DTypeKind):
         return value
     if isinstance(value, typing.TypeVar):
         if value.__constraints__:
@@ -145,25 +132,27 @@ def element_of(value: object) -> DType | DTypeKind | None:
         return element_of(_parts(value)[0])
     if value is typing.Any or _is_of_numpy(value, "generic"):
         return None
-    dtype = None if isinstance(value, str) else as_dtype(value) or kind_of_dtypes(value)
+    dtype = None if isinstance(value, str) else ann.as_dtype(value) or kind_of_dtypes(value)
     if dtype is None:
         raise ForeignTypeError(f"an array of `{getattr(value, '__name__', None) or repr(value)}`")
     return dtype
 
 
 def _is_of_numpy(value: object, name: str) -> bool:
-    return is_class(value) and (value.__module__, value.__name__) == ("numpy", name)
+    return ann.is_class(value) and (value.__module__, value.__name__) == ("numpy", name)
 
 
-def _one_of(values: Iterable[object]) -> DType | DTypeKind | None:
+def _one_of(values: Iterable[object]) -> ann.DType | ann.DTypeKind | None:
     """Return the dtypes that one of several element types allows."""
     dtypes = [element_of(value) for value in values]
     if None in dtypes:
         return None
-    members: list[DType] = []
+    members: list[ann.DType] = []
     for item in dtypes:
-        members += item.dtypes if isinstance(item, DTypeKind) else [item] if item is not None else []
-    return members[0] if len(set(members)) == 1 else DTypeKind(" | ".join(map(repr, dtypes)), tuple(members))
+        members += item.dtypes if isinstance(item, ann.DTypeKind) else [item] if item is not None else []
+    return (
+        members[0] if len(set(members)) == 1 else ann.DTypeKind(" | ".join(map(repr, dtypes)), tuple(members))
+    )
 
 
 def _shape_of(value: object) -> Shape | None:
@@ -186,19 +175,21 @@ def _size_of(value: object) -> int | None:
     return written[0] if len(written) == 1 and isinstance(written[0], int) else None
 
 
-def tensor_of(kind: DTypeKind, dims: str) -> DType | Tensor | OpenTensor:
+def tensor_of(kind: ann.DTypeKind, dims: str) -> ann.DType | ann.Tensor | ann.OpenTensor:
     """Return what ``Float[Array, "n 3"]`` of jaxtyping says. Raises ForeignTypeError."""
     if not kind.dtypes:
         raise ForeignTypeError(f"an array of jaxtyping's `{kind.name}`")
     shape = tuple(map(_jaxtyping_dim, dims.split()))
-    element = kind.dtypes[0] if len(kind.dtypes) == 1 else None if len(kind.dtypes) == len(DTYPES) else kind
-    fixed: list[Dim] = [dim for dim in shape if isinstance(dim, int | str)]
-    if isinstance(element, DType) and len(fixed) == len(shape):
-        return Tensor(tuple(fixed), element)
-    return OpenTensor(None if shape == (Ellipsis,) else shape, element)
+    element = (
+        kind.dtypes[0] if len(kind.dtypes) == 1 else None if len(kind.dtypes) == len(ann.DTYPES) else kind
+    )
+    fixed: list[ann.Dim] = [dim for dim in shape if isinstance(dim, int | str)]
+    if isinstance(element, ann.DType) and len(fixed) == len(shape):
+        return ann.Tensor(tuple(fixed), element)
+    return ann.OpenTensor(None if shape == (Ellipsis,) else shape, element)
 
 
-def _jaxtyping_dim(text: str) -> Dim | EllipsisType | None:
+def _jaxtyping_dim(text: str) -> ann.Dim | EllipsisType | None:
     """Return a dimension of jaxtyping: ``n``, ``3``, ``n+1``, ``...``, ``*batch``, ``_`` or ``k=4``."""
     _, _, size = text.rpartition("=")
     modifiers = size[: len(size) - len(size.lstrip("#*?_"))]
@@ -209,7 +200,7 @@ def _jaxtyping_dim(text: str) -> Dim | EllipsisType | None:
     if size.isdecimal():
         return int(size)
     try:
-        return parse_named_dim(size)
+        return ann.parse_named_dim(size)
     except ValueError as problem:
         message = f"jaxtyping's dimension {text!r}, which a cell cannot read: {problem}"
         raise ForeignTypeError(message) from None

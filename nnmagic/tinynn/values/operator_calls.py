@@ -94,6 +94,13 @@ def _attribute_hint(blamed: Sequence[str], attrs: Mapping[str, object]) -> str |
     return f'the size of the dimension "{text}" is that of a tensor, as in x.shape[0]'
 
 
+def is_computed(value: Value) -> bool:
+    """Return whether a value has a Relay expression: a tensor, a function, or a tuple of such values."""
+    if isinstance(value, TupleOf):
+        return value.whole is not None or all(map(is_computed, value.items))
+    return isinstance(value, Computed)
+
+
 def as_computed(operand: Operand) -> Computed:
     """Return the Relay expression of an operand. Raises RefusalError for a value that has none."""
     match operand.value:

@@ -155,18 +155,19 @@ def full(value: Computed, sizes: Sequence[Value], span: Span) -> Computed:
 
 # -- arithmetic and comparisons ------------------------------------------------------------------------
 
-_ARITHMETIC: dict[object, tuple[Callable[[Dim, Dim], Dim], str]] = {
-    BuiltinOp.Add: (add, "add"),
-    BuiltinOp.Sub: (subtract, "subtract"),
-    BuiltinOp.Mul: (multiply, "multiply"),
-    BuiltinOp.FloorDiv: (floor_divide, "floor_divide"),
+#: Functions of dimensions, which have the names of Relay's operators of numbers.
+_ARITHMETIC: dict[object, Callable[[Dim, Dim], Dim]] = {
+    BuiltinOp.Add: add,
+    BuiltinOp.Sub: subtract,
+    BuiltinOp.Mul: multiply,
+    BuiltinOp.FloorDiv: floor_divide,
 }
 _EQUALITY = (BuiltinOp.Eq, BuiltinOp.NotEq)
 
 
 def calculate_size(op: object, lhs: Value, rhs: Value, span: Span) -> Value:
     """Apply ``+ - * //`` to dimensions and static ints; a number results where all names cancel."""
-    on_dims, operator = _ARITHMETIC[op]
+    on_dims = _ARITHMETIC[op]
     dim = on_dims(dim_of(lhs), dim_of(rhs))
     if isinstance(dim, int):
         return Known(int(dim))
@@ -176,7 +177,7 @@ def calculate_size(op: object, lhs: Value, rhs: Value, span: Span) -> Value:
     if isinstance(rhs, Dimension) and lhs == neutral and op in (BuiltinOp.Add, BuiltinOp.Mul):
         return rhs
     assert isinstance(dim, AnyDim)
-    number = apply(operator, span, number_of(lhs, span), number_of(rhs, span))
+    number = apply(on_dims.__name__, span, number_of(lhs, span), number_of(rhs, span))
     return Dimension(dim, weak_int(number))
 
 

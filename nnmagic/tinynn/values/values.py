@@ -744,6 +744,14 @@ def static_value(value: Value) -> object:
     raise NotStaticError
 
 
+def static_or(value: Value, default: object) -> object:
+    """Return the Python value of a static value, or the default for a dynamic one."""
+    try:
+        return static_value(value)
+    except NotStaticError:
+        return default
+
+
 # -- environments ---------------------------------------------------------------------------------------
 
 

@@ -8,11 +8,11 @@ import pytest
 from nnmagic import relay
 from nnmagic.engine.numpy import Interpreter
 from nnmagic.engine.relax import build
-from nnmagic.engine.relax.analysis.pipeline import WITH_KERNELS
 from nnmagic.engine.relax.legalize import RULES
 from nnmagic.relay.batching.transformation import batch
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.ops.declaration import Trait, operators_with
 from nnmagic.relay.passes import expand_operators
 from nnmagic.relay.passes.expand_operators import EXPANSIONS
 from nnmagic.relay.text.parser import parse_module
@@ -90,7 +90,7 @@ def test_what_is_kept_and_what_is_untyped_stay_so():
 
 
 def test_operators_with_kernels_are_not_expanded():
-    assert EXPANSIONS.keys() & RULES.keys() == WITH_KERNELS
+    assert EXPANSIONS.keys() & RULES.keys() == operators_with(Trait.KERNEL)
 
 
 def test_an_expansion_is_all_that_gradients_batches_and_machine_code_need(monkeypatch):

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.passes.rewriting import map_functions
 from nnmagic.relay.reference import NoReferenceError, compute
 from nnmagic.relay.structure.traverse import post_order, rewrite
@@ -28,16 +29,12 @@ ATTENTION = "nnmagic.attention"
 #: The step that sets the scores of keys after the query to a constant; it has no operand.
 CAUSAL = "causal"
 
-_PRODUCTS = frozenset({"nn.matmul", "nn.batch_matmul", "nn.dense"})
 _RESHAPES = frozenset({"reshape", "dyn.reshape"})
 _COMMUTATIVE = frozenset({"add", "multiply"})
 _ARITHMETIC = _COMMUTATIVE | {"subtract", "divide"}
 
 #: Masks of more elements, or made by more operators, are not evaluated.
 _MOST_ELEMENTS, _MOST_NODES = 2**22, 40
-
-#: The operators that need no more of a tensor than its shape.
-_SHAPE_READERS = frozenset({"shape_of", "ones_like", "zeros_like"})
 
 
 def find_attention(module: Module) -> Module:
@@ -106,7 +103,12 @@ def _is_private(attention: _Attention, users: Mapping[ir.Expr, Sequence[ir.Expr]
     inner: set[ir.Expr] = set(attention.inner)
     outside = [user for node in attention.inner for user in users[node] if user not in inner]
     # The one reader outside is the last product: scores that something else reads must be stored.
-    return sum(ir.call_of(user, *_SHAPE_READERS) is None for user in outside) == 1
+    return sum(not _reads_shape(user) for user in outside) == 1
+
+
+def _reads_shape(user: ir.Expr) -> bool:
+    """Return whether what uses a matrix needs no more of it than its shape."""
+    return ir.call_of(user, "shape_of") is not None or Trait.FILLS in traits_of(user)
 
 
 def _match(last: ir.Expr) -> _Attention | None:
@@ -257,12 +259,11 @@ def _evaluate(expr: ir.Expr) -> np.ndarray | None:
 
 def _product(node: ir.Expr) -> ir.Call | None:
     """Return the node if it is a product of matrices, or of batches of them, in one dtype."""
-    call = ir.call_of(node, *_PRODUCTS)
-    if call is None:
+    if not isinstance(node, ir.Call) or Trait.PRODUCT not in traits_of(node):
         return None
-    types = [part.checked_type for part in (call, *call.args)]
+    types = [part.checked_type for part in (node, *node.args)]
     dtypes = {type_.dtype if isinstance(type_, TensorType) else "" for type_ in types}
-    return call if dtypes in ({"float32"}, {"float64"}) else None
+    return node if dtypes in ({"float32"}, {"float64"}) else None
 
 
 def _transposes(product: ir.Call) -> tuple[bool, bool]:

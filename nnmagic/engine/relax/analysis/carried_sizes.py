@@ -16,15 +16,12 @@ from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, If, Let, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.module import Module
-from nnmagic.relay.ops.declaration import OPERATORS
+from nnmagic.relay.ops.declaration import OPERATORS, Trait, traits_of
 from nnmagic.relay.ops.relations import broadcast, identity
 from nnmagic.relay.passes.rewriting import keeps_types, substitute
 from nnmagic.relay.structure.callgraph import call_graph, components
 from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import ANY, AnyDim, TensorType, TupleType, Type
-
-#: Operators that change elements of their first operand.
-_CHANGES = frozenset(("scatter_nd", "scatter_elements", "strided_set", "copy"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +192,7 @@ class _Shapes:
 
     def _of_operator(self, name: str, call: Call, parts: Sequence[_Shape]) -> _Shape:
         relation = OPERATORS[name].relation if name in OPERATORS else None
-        if name in _CHANGES or relation is identity:
+        if Trait.UPDATES in traits_of(call) or relation is identity:
             return parts[0]
         if relation is not broadcast:
             return None

@@ -7,12 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnmagic.engine.relax.analysis.cell_layout import (
-    VALUE,
-    CellLayout,
-    open_axes,
-    value_type,
-)
+from nnmagic.engine.relax.analysis import cell_layout as cells
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall, scalar_type
@@ -55,7 +50,7 @@ def call_operator(name: str, args: Sequence[ir.Expr], type_: Type, **attrs: obje
 
 def known_number(value: int) -> ir.Constant:
     """Return a number that is known at compile time, as values of data types are."""
-    return ir.Constant(np.array(value, np.int64), checked_type=VALUE)
+    return ir.Constant(np.array(value, np.int64), checked_type=cells.VALUE)
 
 
 def type_of_node(node: ir.Expr) -> Type:
@@ -70,24 +65,24 @@ def compare(name: str, a: ir.Expr, b: ir.Expr) -> ir.Call:
     return call_operator(name, (a, b), BOOL)
 
 
-def make_cell(layout: CellLayout, args: Sequence[ir.Expr], old: ir.Expr) -> ir.Expr:
+def make_cell(layout: cells.CellLayout, args: Sequence[ir.Expr], old: ir.Expr) -> ir.Expr:
     """Return the value that a constructor makes of its fields."""
     if not layout.fields:
         return known_number(layout.tag)
     pairs = zip(args, layout.fields, strict=True)
-    parts = [part for arg, field in pairs for part in parts_of_value(arg, value_type(field))]
-    made = call_operator(MAKE, parts, VALUE, numbers=_make_numbers(layout))
+    parts = [part for arg, field in pairs for part in parts_of_value(arg, cells.value_type(field))]
+    made = call_operator(MAKE, parts, cells.VALUE, numbers=_make_numbers(layout))
     return replace(made, span=old.span)
 
 
-def _make_numbers(layout: CellLayout) -> tuple[int, ...]:
+def _make_numbers(layout: cells.CellLayout) -> tuple[int, ...]:
     """Return the first word and the length of a cell, and of each part what `_plan_cell` reads.
 
     That is its word, the number of its open sizes, and of these the axes and the words.
     """
     numbers = [layout.header, layout.length]
     for part, offset, words in zip(layout.parts, layout.offsets, layout.sizes, strict=True):
-        axes = open_axes(part) if isinstance(part, TensorType) else ()
+        axes = cells.open_axes(part) if isinstance(part, TensorType) else ()
         numbers += [offset, len(axes)]
         numbers += (number for pair in zip(axes, words, strict=True) for number in pair)
     return tuple(numbers)

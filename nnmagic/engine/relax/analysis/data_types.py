@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nnmagic.engine.relax.analysis import cell_layout as cells
 from nnmagic.engine.relax.analysis.assertions import FAIL
-from nnmagic.engine.relax.analysis.cell_layout import (
-    VALUE,
-    CellLayouts,
-    NoLayoutError,
-    has_data_types,
-    value_type,
-)
 from nnmagic.engine.relax.analysis.cell_operators import (
     CLOSE,
     OPEN,
@@ -33,7 +27,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import is_callback
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.defunctionalization import defunctionalize, has_function_values, shares_sizes
+from nnmagic.relay.passes.defunctionalization import defunctionalize, has_function_values
 from nnmagic.relay.structure.callgraph import call_graph, reachable
 from nnmagic.relay.structure.traverse import post_order, rewrite
 from nnmagic.relay.structure.tuple_trees import leaf_types
@@ -48,14 +42,14 @@ class CellSignature:
 
     parameters: Sequence[Type]
     result: Type
-    layouts: CellLayouts
+    layouts: cells.CellLayouts
 
 
 def why_interpreted(module: Module, entry: str) -> str | None:
     """Return why the data types of a program cannot be numbers; None if they can, or if it has none."""
     try:
         _check(module, entry)
-    except NoLayoutError as error:
+    except cells.NoLayoutError as error:
         return str(error)
     return None
 
@@ -72,12 +66,12 @@ def represent_data_types(
     functions = {name: function for name, function in module.functions.items() if name in needed}
     if not mentions_data_types(module, entry) or why_interpreted(module, entry) is not None:
         return module, None
-    layouts = CellLayouts(module.types)
+    layouts = cells.CellLayouts(module.types)
     made = {name: _CellRewriter(layouts, failures).function(each) for name, each in functions.items()}
     old = functions[entry]
     assert old.ret_type is not None
     signature = CellSignature(tuple(map(type_of, old.params)), old.ret_type, layouts)
-    if not any(map(has_data_types, (*signature.parameters, signature.result))):
+    if not any(map(cells.has_data_types, (*signature.parameters, signature.result))):
         return Module(made), None
     inner = f"{entry}_of_cells"
     while inner in made:
@@ -90,7 +84,7 @@ def mentions_data_types(module: Module, entry: str) -> bool:
     """Return whether an entry, or a function that it needs, has values of data types."""
     functions = (module.functions[name] for name in reachable(call_graph(module), entry))
     return any(
-        has_data_types(node.checked_type)
+        cells.has_data_types(node.checked_type)
         for function in functions
         for node in (*function.params, *post_order(function.body))
     )
@@ -104,11 +98,11 @@ def function_values_as_data(module: Module, entry: str) -> Module:
     if not has_function_values(used) or any(map(_is_beyond_data, functions.values())):
         return module
     held = (*map(type_of, functions[entry].params), functions[entry].ret_type)
-    layouts = CellLayouts(module.types)
+    layouts = cells.CellLayouts(module.types)
     if any(type_ is None or layouts.why_not(type_) is not None for type_ in held):
         return module
     # Values of one data type with other sizes would be of sizes that nobody knows: of another type in Relay.
-    return module if shares_sizes(used) else defunctionalize(used, entry)
+    return defunctionalize(used, entry, join_sizes=False)
 
 
 def _is_beyond_data(function: ir.Function) -> bool:
@@ -139,14 +133,14 @@ def _outer(old: ir.Function, inner: str) -> ir.Function:
         param = ir.Var(var.name_hint, given, span=var.span, checked_type=given)
         params.append(param)
         opened = (
-            call_operator(OPEN, (part,), VALUE) if isinstance(kind, TypeCall) else part
+            call_operator(OPEN, (part,), cells.VALUE) if isinstance(kind, TypeCall) else part
             for kind, part in zip(leaf_types(type_), parts_of_value(param, given), strict=True)
         )
-        args.append(nested(value_type(type_), opened) if has_data_types(type_) else param)
+        args.append(nested(cells.value_type(type_), opened) if cells.has_data_types(type_) else param)
     assert old.ret_type is not None
-    result = value_type(old.ret_type)
+    result = cells.value_type(old.ret_type)
     body: ir.Expr = ir.Call(ir.GlobalVar(inner), tuple(args), span=old.span, checked_type=result)
-    if has_data_types(old.ret_type):
+    if cells.has_data_types(old.ret_type):
         pairs = list(zip(leaf_types(old.ret_type), parts_of_value(body, result), strict=True))
         roots = tuple(part for kind, part in pairs if isinstance(kind, TypeCall))
         others = [part for kind, part in pairs if not isinstance(kind, TypeCall)]
@@ -167,34 +161,36 @@ def _with_words(type_: Type) -> Type:
 
 def _check(module: Module, entry: str) -> None:
     """Raise NoLayoutError for a program whose data types cannot be numbers."""
-    layouts = CellLayouts(module.types)
+    layouts = cells.CellLayouts(module.types)
     for name in reachable(call_graph(module), entry):
         function = module.functions[name]
         if function.type_params:
-            raise NoLayoutError(f"@{name} has parameters of any type")
+            raise cells.NoLayoutError(f"@{name} has parameters of any type")
         for node in (*function.params, *post_order(function.body)):
             _check_node(node, layouts)
         if _nesting(function.body) > MAX_NESTED_BRANCHES:
-            raise NoLayoutError(f"@{name} has more than {MAX_NESTED_BRANCHES} branches inside one another")
+            raise cells.NoLayoutError(
+                f"@{name} has more than {MAX_NESTED_BRANCHES} branches inside one another"
+            )
 
 
-def _check_node(node: ir.Expr, layouts: CellLayouts) -> None:
+def _check_node(node: ir.Expr, layouts: cells.CellLayouts) -> None:
     match node:
         case ir.OpRef() | ir.GlobalVar() | ir.Constructor():
             return
         case ir.Function():
-            raise NoLayoutError("it has functions as values")
+            raise cells.NoLayoutError("it has functions as values")
         case ir.RefCreate() | ir.RefRead() | ir.RefWrite():
-            raise NoLayoutError("it has references")
+            raise cells.NoLayoutError("it has references")
         case ir.Call() if is_callback(node):
-            raise NoLayoutError("it calls Python")
+            raise cells.NoLayoutError("it calls Python")
         case ir.Match(clauses=clauses) if not clauses:
-            raise NoLayoutError("it has a match without arms")
+            raise cells.NoLayoutError("it has a match without arms")
     values = node.args if isinstance(node, ir.Call) else ir.children(node)
     if any(isinstance(value, ir.GlobalVar | ir.Constructor) for value in values):
-        raise NoLayoutError("it has functions as values")
+        raise cells.NoLayoutError("it has functions as values")
     if isinstance(node, ir.Call) and isinstance(node.op, ir.Var):
-        raise NoLayoutError("it has functions as values")
+        raise cells.NoLayoutError("it has functions as values")
     layouts.check(type_of_node(node))
 
 
@@ -220,7 +216,7 @@ def _nesting(body: ir.Expr) -> int:
 class _CellRewriter:
     """Makes one function one without data types."""
 
-    def __init__(self, layouts: CellLayouts, failures: list[Failure]) -> None:
+    def __init__(self, layouts: cells.CellLayouts, failures: list[Failure]) -> None:
         self._layouts, self._failures = layouts, failures
 
     def function(self, function: ir.Function) -> ir.Function:
@@ -236,18 +232,20 @@ class _CellRewriter:
                 return make_cell(layout, args, old)
             case ir.Match(), ir.Match():
                 return self._match(old, new)
-            case ir.Var(), ir.Var() if has_data_types(type_of(old)):
-                type_ = value_type(type_of(old))
+            case ir.Var(), ir.Var() if cells.has_data_types(type_of(old)):
+                type_ = cells.value_type(type_of(old))
                 return replace(new, type_annotation=type_, checked_type=type_)
             case ir.Function(), ir.Function():
                 assert old.ret_type is not None
                 assert old.checked_type is not None
                 return replace(
-                    new, ret_type=value_type(old.ret_type), checked_type=value_type(old.checked_type)
+                    new,
+                    ret_type=cells.value_type(old.ret_type),
+                    checked_type=cells.value_type(old.checked_type),
                 )
-        if old.checked_type is None or not has_data_types(old.checked_type):
+        if old.checked_type is None or not cells.has_data_types(old.checked_type):
             return new
-        type_ = value_type(old.checked_type)
+        type_ = cells.value_type(old.checked_type)
         if isinstance(new, ir.Call):
             return replace(new, checked_type=type_, type_args=())
         return replace(new, checked_type=type_)
@@ -263,7 +261,7 @@ class _CellRewriter:
         last_arm, last = arms[used], tests[used]
         result = matching.arm(last_arm[1])
         assert old.checked_type is not None
-        type_ = value_type(old.checked_type)
+        type_ = cells.value_type(old.checked_type)
         if last is not None and not old.complete:
             result = self._or_fail(old, matching, last, result, type_)
         for (_, clause), test in reversed(list(zip(arms[:used], tests[:used], strict=True))):

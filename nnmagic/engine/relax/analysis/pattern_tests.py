@@ -6,13 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nnmagic.engine.relax.analysis.cell_layout import (
-    LEAST_ADDRESS,
-    VALUE,
-    CellLayout,
-    CellLayouts,
-    value_type,
-)
+from nnmagic.engine.relax.analysis import cell_layout as cells
 from nnmagic.engine.relax.analysis.cell_operators import (
     BOOL,
     FIELD,
@@ -35,7 +29,7 @@ class Matching:
     constructor that has it.
     """
 
-    def __init__(self, layouts: CellLayouts, data: ir.Expr, type_: Type) -> None:
+    def __init__(self, layouts: cells.CellLayouts, data: ir.Expr, type_: Type) -> None:
         self._layouts, self._data, self._data_type = layouts, data, type_
         self._tag: ir.Expr | None = None
 
@@ -88,7 +82,7 @@ class Matching:
             case ir.PatternTuple(patterns=patterns):
                 assert isinstance(type_, TupleType)
                 for number, (inner, kind) in enumerate(zip(patterns, type_.fields, strict=True)):
-                    part = ir.TupleGetItem(value, number, checked_type=value_type(kind))
+                    part = ir.TupleGetItem(value, number, checked_type=cells.value_type(kind))
                     yield inner, value.fields[number] if isinstance(value, ir.Tuple) else part, kind
             case ir.PatternConstructor(constructor=constructor, patterns=patterns):
                 assert isinstance(type_, TypeCall)
@@ -100,21 +94,23 @@ class Matching:
                         layout.parts[range_], layout.offsets[range_], layout.sizes[range_], strict=True
                     )
                     parts = (
-                        call_operator(FIELD, (value,), value_type(place[0]), numbers=field_numbers(*place))
+                        call_operator(
+                            FIELD, (value,), cells.value_type(place[0]), numbers=field_numbers(*place)
+                        )
                         for place in places
                     )
-                    yield inner, nested(value_type(kind), parts), kind
+                    yield inner, nested(cells.value_type(kind), parts), kind
 
-    def _is_of(self, value: ir.Expr, layouts: Sequence[CellLayout], tag: int) -> ir.Expr:
+    def _is_of(self, value: ir.Expr, layouts: Sequence[cells.CellLayout], tag: int) -> ir.Expr:
         """Return whether a constructor made a value."""
         if not layouts[tag].fields:
             return compare("equal", value, known_number(tag))
         if sum(bool(layout.fields) for layout in layouts) == 1:
-            return compare("greater_equal", value, known_number(LEAST_ADDRESS))
+            return compare("greater_equal", value, known_number(cells.LEAST_ADDRESS))
         return compare("equal", self._tag_of(value), known_number(tag))
 
     def _tag_of(self, value: ir.Expr) -> ir.Expr:
         if value is not self._data:
-            return call_operator(TAG, (value,), VALUE)
-        self._tag = self._tag or call_operator(TAG, (value,), VALUE)
+            return call_operator(TAG, (value,), cells.VALUE)
+        self._tag = self._tag or call_operator(TAG, (value,), cells.VALUE)
         return self._tag

@@ -22,6 +22,7 @@ from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.expr import Call, operator_of
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import Trait, operators_with, traits_of
 from nnmagic.relay.passes.assignments import fold_assignments
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -81,15 +82,6 @@ _CLOSURES = (
     ),
 )
 
-#: The operators with an expansion that have kernels of their own. The table of kernels would import TVM's
-#: compiler, which programs from the disk do not need.
-WITH_KERNELS = frozenset(
-    (
-        *("numpy.expm1", "numpy.maximum.accumulate", "numpy.minimum.accumulate", "numpy.rint"),
-        *("python.window", "special.erfc"),
-    )
-)
-
 
 def _is_computed_again(call: Call) -> bool:
     """Return whether a call is cheaper than to keep its result.
@@ -97,22 +89,8 @@ def _is_computed_again(call: Call) -> bool:
     An array of one value that is changed would be copied before, if there were another use of it.
     """
     type_ = call.checked_type
-    fills = getattr(call.op, "name", "") in _FILLS and isinstance(type_, TensorType) and bool(type_.shape)
+    fills = Trait.FILLS in traits_of(call) and isinstance(type_, TensorType) and bool(type_.shape)
     return fills or _selects_position(call)
-
-
-#: The operators that make arrays of one value.
-_FILLS = {
-    "zeros",
-    "ones",
-    "full",
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "dyn.full",
-    "dyn.zeros",
-    "dyn.ones",
-}
 
 
 def _selects_position(call: Call) -> bool:
@@ -136,7 +114,7 @@ _EXPANSIONS = (
         "expand_operators",
         0,
         "programs with operators that have no kernel of their own",
-        lambda _, module: expand_operators(module, keep=WITH_KERNELS),
+        lambda _, module: expand_operators(module, keep=operators_with(Trait.KERNEL)),
     ),
 )
 _CLEANUPS = (
@@ -245,7 +223,7 @@ def optimize(
     if entry not in plain:
         _run(state, _CLOSURES)
         plain = first_order_functions(state.module, call_graph(state.module))
-    if has_expansions(state.module, keep=WITH_KERNELS):
+    if has_expansions(state.module, keep=operators_with(Trait.KERNEL)):
         _run(state, _EXPANSIONS)
     _run(state, _CLEANUPS)
     if entry not in plain:

@@ -16,27 +16,6 @@ from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.ops.declaration import OPERATORS, RelationError
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 
-#: Operators that accept any shapes, or whose legalization emits all checks that they need.
-CHECKED_BY_THEIR_RULES = frozenset(
-    {
-        "abs", "acos", "acosh", "add", "all", "any", "argmax", "argmin", "argsort", "argwhere", "asin",
-        "asinh", "atan", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
-        "cast_like", "ceil", "clip", "copy", "cos", "cosh", "cumprod", "cumsum", "divide", "dyn.broadcast_to",
-        "dyn.full", "dyn.reshape", "dyn.tile", "dyn.zeros", "equal", "erf", "exp",
-        "expand_dims", "fast_exp", "fast_tanh", "fixed_point_multiply", "floor", "floor_divide",
-        "floor_mod", "full", "full_like", "gather", "greater", "greater_equal", "isfinite", "isinf", "isnan",
-        "left_shift", "less", "less_equal", "log", "log10", "log2", "logical_and", "logical_not",
-        "logical_or", "logical_xor", "max", "maximum", "mean", "min", "minimum", "mod", "multiply",
-        "ndarray_size", "negative", "nn.batch_flatten", "nn.batch_matmul", "nn.bias_add", "nn.dense",
-        "nn.dropout", "nn.fast_softmax", "nn.leaky_relu", "nn.log_softmax", "nn.matmul", "nn.relu",
-        "nn.softmax", "not_equal", "numpy.maximum.accumulate", "numpy.minimum.accumulate", "numpy.rint",
-        "ones", "ones_like", "power", "prod", "reshape", "reverse",
-        "right_shift", "round", "rsqrt", "shape_of", "sigmoid", "sign", "sin", "sinh", "sort", "sqrt",
-        "subtract", "sum", "tan", "tanh", "transpose", "trunc", "trunc_divide", "trunc_mod", "where",
-        "zeros", "zeros_like",
-    }
-)  # fmt: skip
-
 
 def check(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     """Raise ValueError where operands of these known shapes do not fit the operator's declaration."""

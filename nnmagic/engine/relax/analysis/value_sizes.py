@@ -21,7 +21,6 @@ from nnmagic.relay.types import AnyDim, TensorType
 _SIZES = {
     "dyn.full": (1,),
     "dyn.zeros": (0,),
-    "dyn.ones": (0,),
     "dyn.broadcast_to": (1,),
     "dyn.reshape": (1,),
     "arange": (1,),

@@ -18,15 +18,9 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from nnmagic.engine.relax.legalize import registry
 from nnmagic.engine.relax.legalize.indexing import GATHERS
 from nnmagic.engine.relax.legalize.kernel_cache import with_parts
-from nnmagic.engine.relax.legalize.registry import (
-    BROADCAST,
-    INJECTIVE,
-    OUT_ELEMENTWISE_FUSABLE,
-    REDUCES,
-    REDUCTION,
-)
 from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
 from nnmagic.engine.relax.tir.visitors import collect, rewrite, visit
 
@@ -55,7 +49,7 @@ def _pattern(kernel: tirx.PrimFunc) -> int:
 
 
 def _reduces(kernel: tirx.PrimFunc) -> bool:
-    return _pattern(kernel) == REDUCTION or REDUCES in kernel.attrs
+    return _pattern(kernel) == registry.REDUCTION or registry.REDUCES in kernel.attrs
 
 
 def _find_changes(
@@ -66,13 +60,13 @@ def _find_changes(
     for call in _kernel_calls(function):
         kernel = kernels[call.args[0]]
         changes = [operands[hash(reader)] for reader in call.args[1].fields if hash(reader) in operands]
-        if changes and REDUCES in kernel.attrs:
-            yield call, REDUCTION
-        if _reduces(kernel) or _pattern(kernel) <= BROADCAST:
+        if changes and registry.REDUCES in kernel.attrs:
+            yield call, registry.REDUCTION
+        if _reduces(kernel) or _pattern(kernel) <= registry.BROADCAST:
             readers = (
                 reader for reader in changes if not _READERS.isdisjoint(kernels[reader.args[0]].attrs.keys())
             )
-            yield from ((reader, BROADCAST) for reader in readers)
+            yield from ((reader, registry.BROADCAST) for reader in readers)
 
 
 def _kernel_calls(*functions: relax.Function) -> list[relax.Call]:
@@ -104,9 +98,9 @@ def _operands_of_one_call(
             return
         pattern = _pattern(kernels[value.args[0]])
         is_after_other = any(hash(field) in after_others for field in value.args[1].fields)
-        if pattern == OUT_ELEMENTWISE_FUSABLE or (pattern <= INJECTIVE and is_after_other):
+        if pattern == registry.OUT_ELEMENTWISE_FUSABLE or (pattern <= registry.INJECTIVE and is_after_other):
             after_others.add(hash(binding.var))
-        elif pattern <= INJECTIVE or gathers(value):
+        elif pattern <= registry.INJECTIVE or gathers(value):
             computed[hash(binding.var)] = value
 
     visit(

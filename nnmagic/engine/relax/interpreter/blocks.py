@@ -9,20 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nnmagic.engine.relax.interpreter.instructions import (
-    Apply,
-    Block,
-    Branch,
-    Closure,
-    Code,
-    Frame,
-    FunctionCode,
-    Instruction,
-    RefCell,
-    Select,
-    Step,
-    live_before,
-)
+from nnmagic.engine.relax.interpreter import instructions as ins
 from nnmagic.engine.relax.interpreter.steps import construct, slots, tuple_source
 
 #: Calls and branches inside one another that are still to be returned to: an entry takes about 0.1 kB.
@@ -35,41 +22,43 @@ _MAX_NESTING = 20
 _ALWAYS = "True"
 
 
-def set_start(code: FunctionCode) -> None:
+def set_start(code: ins.FunctionCode) -> None:
     """Set the first block of a function, which is written at the first call."""
 
-    def start(_kernels: object, _stack: object, frame: Frame) -> tuple[Block, Frame]:
+    def start(_kernels: object, _stack: object, frame: ins.Frame) -> tuple[ins.Block, ins.Frame]:
         code.start = _Writer(code).write()
         return code.start, frame
 
     code.start = start
 
 
-def constructor_function(name: str, fields: int) -> Closure:
+def constructor_function(name: str, fields: int) -> ins.Closure:
     """Return the function value of a constructor."""
     params = tuple(range(fields))
-    code = FunctionCode(name, params, (), fields + 1, Code((construct(fields, name, params),), fields))
+    code = ins.FunctionCode(
+        name, params, (), fields + 1, ins.Code((construct(fields, name, params),), fields)
+    )
     set_start(code)
-    return Closure(code, ())
+    return ins.Closure(code, ())
 
 
 class _Writer:
     """Writes the blocks of one function."""
 
-    def __init__(self, function: FunctionCode) -> None:
+    def __init__(self, function: ins.FunctionCode) -> None:
         self.function = function
         self.names: dict[str, Any] = {
-            "Closure": Closure,
-            "RefCell": RefCell,
+            "Closure": ins.Closure,
+            "RefCell": ins.RefCell,
             "failure": _failure,
             "too_deep": _too_deep,
         }
         self.lines: list[str] = []
-        self.waiting: list[tuple[str, Code, int]] = []
+        self.waiting: list[tuple[str, ins.Code, int]] = []
         self.blocks = 0
-        self.live: dict[Code, dict[int, list[int]]] = {}
+        self.live: dict[ins.Code, dict[int, list[int]]] = {}
 
-    def write(self) -> Block:
+    def write(self) -> ins.Block:
         """Return the first block."""
         self._begin("start", tuple_source(slots([*self.function.params, *self.function.captures])))
         self._finish(self.function.body, 0, 1)
@@ -83,7 +72,7 @@ class _Writer:
             self._begin(name, frame)
             self._finish(code, index, 1)
         exec("\n".join(self.lines), self.names)  # noqa: S102 - our own text
-        start: Block = self.names["start"]
+        start: ins.Block = self.names["start"]
         return start
 
     def _begin(self, name: str, frame: str) -> None:
@@ -92,14 +81,14 @@ class _Writer:
     def _line(self, indent: int, text: str) -> None:
         self.lines.append("    " * indent + text)
 
-    def _block(self, code: Code, index: int) -> str:
+    def _block(self, code: ins.Code, index: int) -> str:
         """Return the name of a new block that begins at an instruction."""
         self.blocks += 1
         name = f"block{self.blocks}"
         self.waiting.append((name, code, index))
         return name
 
-    def _live_after(self, code: Code, index: int) -> list[int]:
+    def _live_after(self, code: ins.Code, index: int) -> list[int]:
         """Return the slots that are live after an instruction of a piece of code, without those it writes."""
         if index < 0:
             return sorted(code.free)
@@ -107,17 +96,17 @@ class _Writer:
             last = len(code.instructions) - 1
             self.live[code] = {
                 last - count: sorted(live.difference(code.instructions[last - count].writes))
-                for count, live in enumerate(live_before(code))
-                if count <= last and not isinstance(code.instructions[last - count], Step)
+                for count, live in enumerate(ins.live_before(code))
+                if count <= last and not isinstance(code.instructions[last - count], ins.Step)
             }
         return self.live[code][index]
 
-    def _finish(self, code: Code, index: int, indent: int) -> None:
+    def _finish(self, code: ins.Code, index: int, indent: int) -> None:
         """Write the rest of a block: it ends with the call of a function or the return from one."""
         while index < len(code.instructions):
             instruction = code.instructions[index]
             index += 1
-            if isinstance(instruction, Step) or _is_inline(instruction):
+            if isinstance(instruction, ins.Step) or _is_inline(instruction):
                 self._inline_instruction(instruction, indent)
                 continue
             is_tail = index == len(code.instructions) and code.result == instruction.target
@@ -126,16 +115,16 @@ class _Writer:
                 self._line(indent, f"if len(stack) > {MAX_DEPTH}:")
                 self._line(indent + 1, "raise too_deep()")
                 self._line(indent, f"stack.append(({self._block(code, index)}, {live}))")
-            if isinstance(instruction, Apply):
+            if isinstance(instruction, ins.Apply):
                 self._call(instruction, indent)
                 return
             code, index = self._choose(instruction, indent), 0
         self._line(indent, "block, frame = stack.pop()")
         self._line(indent, f"return block, (v{code.result}, frame)")
 
-    def _call(self, instruction: Apply, indent: int) -> None:
+    def _call(self, instruction: ins.Apply, indent: int) -> None:
         args = "".join(f"{arg}, " for arg in slots(instruction.args))
-        if isinstance(instruction.callee, FunctionCode):
+        if isinstance(instruction.callee, ins.FunctionCode):
             name = f"f{instruction.target}"
             self.names[name] = instruction.callee
             self._line(indent, f"return {name}.start, ({args})")
@@ -143,7 +132,7 @@ class _Writer:
             function = f"v{instruction.callee}"
             self._line(indent, f"return {function}.code.start, ({args}*{function}.captured, )")
 
-    def _choose(self, instruction: Branch | Select, indent: int) -> Code:
+    def _choose(self, instruction: ins.Branch | ins.Select, indent: int) -> ins.Code:
         """Write the choice of the code to end with, and each but the last, which is returned."""
         arms = self._arms(instruction)
         for condition, binds, code in arms[:-1]:
@@ -161,15 +150,15 @@ class _Writer:
         self._bind(binds, indent)
         return code
 
-    def _inline_instruction(self, instruction: Instruction, indent: int) -> None:
+    def _inline_instruction(self, instruction: ins.Instruction, indent: int) -> None:
         """Write a step, or branches that call nothing and meet again in the same block."""
-        if isinstance(instruction, Step):
+        if isinstance(instruction, ins.Step):
             if instruction.constant is not None:
                 self.names[f"c{instruction.writes[0]}"] = instruction.constant
             for line in instruction.source:
                 self._line(indent, line)
             return
-        assert not isinstance(instruction, Apply)
+        assert not isinstance(instruction, ins.Apply)
         keyword, condition = "if", ""
         for condition, binds, code in self._arms(instruction):
             self._line(indent, f"{keyword} {condition}:")
@@ -184,11 +173,13 @@ class _Writer:
             self._line(indent, "else:")
             self._fail(instruction, indent + 1)
 
-    def _arms(self, instruction: Branch | Select) -> list[tuple[str, Sequence[tuple[int, str]], Code]]:
+    def _arms(
+        self, instruction: ins.Branch | ins.Select
+    ) -> list[tuple[str, Sequence[tuple[int, str]], ins.Code]]:
         """Return the arms that can be reached: the condition, what is bound, and the code."""
-        if isinstance(instruction, Branch):
+        if isinstance(instruction, ins.Branch):
             return [(f"v{instruction.cond}", (), instruction.then), (_ALWAYS, (), instruction.other)]
-        arms: list[tuple[str, Sequence[tuple[int, str]], Code]] = []
+        arms: list[tuple[str, Sequence[tuple[int, str]], ins.Code]] = []
         for arm in instruction.arms:
             arms.append((" and ".join(arm.conditions) or _ALWAYS, arm.binds, arm.code))
             if not arm.conditions:
@@ -199,16 +190,16 @@ class _Writer:
         for slot, source in binds:
             self._line(indent, f"v{slot} = {source}")
 
-    def _fail(self, instruction: Branch | Select, indent: int) -> None:
+    def _fail(self, instruction: ins.Branch | ins.Select, indent: int) -> None:
         name = f"s{instruction.target}"
         self.names[name] = instruction
-        data = f"v{instruction.data}" if isinstance(instruction, Select) else None
+        data = f"v{instruction.data}" if isinstance(instruction, ins.Select) else None
         self._line(indent, f"raise failure({name}, {data})")
 
 
-def _is_inline(instruction: Instruction) -> bool:
+def _is_inline(instruction: ins.Instruction) -> bool:
     """Return whether a block holds the branches of an instruction."""
-    if not isinstance(instruction, Branch | Select):
+    if not isinstance(instruction, ins.Branch | ins.Select):
         return False
     return not any(code.calls or code.nesting >= _MAX_NESTING for code in instruction.codes)
 
@@ -217,7 +208,7 @@ def _too_deep() -> Exception:
     return RecursionError(f"the recursion is deeper than {MAX_DEPTH} calls and branches")
 
 
-def _failure(instruction: Select, value: Any) -> Exception:
+def _failure(instruction: ins.Select, value: Any) -> Exception:
     """Return the exception for a value that no arm takes."""
     if instruction.assertion is not None:
         return instruction.assertion.error(instruction.span)

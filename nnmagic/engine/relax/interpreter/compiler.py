@@ -14,19 +14,8 @@ from typing import Any
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import names_in
 from nnmagic.engine.relax.analysis.first_order_functions import is_first_order
+from nnmagic.engine.relax.interpreter import instructions as ins
 from nnmagic.engine.relax.interpreter.blocks import constructor_function, set_start
-from nnmagic.engine.relax.interpreter.instructions import (
-    Apply,
-    Arm,
-    Branch,
-    Closure,
-    Code,
-    FunctionCode,
-    Instruction,
-    Select,
-    SizedCallback,
-    Step,
-)
 from nnmagic.engine.relax.interpreter.pattern_matching import compile_pattern
 from nnmagic.engine.relax.interpreter.steps import (
     call_back,
@@ -64,11 +53,11 @@ class ProgramCompiler:
     def __init__(self, module: Module, first_order: frozenset[str]) -> None:
         self.module = module
         self.first_order = first_order
-        self.codes: dict[str, FunctionCode] = {}
+        self.codes: dict[str, ins.FunctionCode] = {}
         self.waiting: list[str] = []
         self.kernels: list[ProgramKernel] = []
 
-    def compile(self, entry: str) -> FunctionCode:
+    def compile(self, entry: str) -> ins.FunctionCode:
         """Return the code of a function, complete with all that it calls."""
         code = self.code(entry)
         while self.waiting:
@@ -78,10 +67,10 @@ class ProgramCompiler:
             )
         return code
 
-    def code(self, name: str) -> FunctionCode:
+    def code(self, name: str) -> ins.FunctionCode:
         """Return the code of a function of the module; its instructions may be filled in later."""
         if name not in self.codes:
-            self.codes[name] = FunctionCode(name)
+            self.codes[name] = ins.FunctionCode(name)
             self.waiting.append(name)
         return self.codes[name]
 
@@ -108,7 +97,7 @@ def _unmark_kernels(function: ir.Function) -> ir.Function:
 class _Layout:
     """The slots of a function: of its own values, and of those that it captures, in order."""
 
-    code: FunctionCode
+    code: ins.FunctionCode
     slots: dict[ir.Expr, int] = field(default_factory=dict)
     captures: dict[ir.Expr, int] = field(default_factory=dict)
 
@@ -145,7 +134,7 @@ class _FunctionCompiler:
         self.live: set[ir.Expr] = set()
         self.layouts: dict[ir.Function, _Layout] = {}
 
-    def compile(self, code: FunctionCode) -> None:
+    def compile(self, code: ins.FunctionCode) -> None:
         self._place_nodes()
         self._find_used()
         run(self._function(self.root, code, self.scopes.outermost))
@@ -275,7 +264,7 @@ class _FunctionCompiler:
 
     # Instructions
 
-    def _function(self, function: ir.Function, code: FunctionCode, scope: PlacementScope) -> Steps[Any]:
+    def _function(self, function: ir.Function, code: ins.FunctionCode, scope: PlacementScope) -> Steps[Any]:
         layout = self.layouts[function] = _Layout(code)
         code.params = tuple(layout.own(param) for param in function.params)
         code.body = yield self._scope(scope, function.body)
@@ -312,7 +301,7 @@ class _FunctionCompiler:
         for node in self.in_scope.get(scope, ()):
             if node in self.live or self._is_barrier(node):
                 levels.setdefault(self.level[node], []).append(node)
-        instructions: list[Instruction] = []
+        instructions: list[ins.Instruction] = []
         for level in sorted(levels):
             inside = [node for node in levels[level] if self._in_kernel(node)]
             after = set(inside)
@@ -330,7 +319,7 @@ class _FunctionCompiler:
             for node in late:
                 step = yield self._instruction(scope.function, node)
                 instructions.append(step)
-        return Code(tuple(instructions), target)
+        return ins.Code(tuple(instructions), target)
 
     def _instruction(self, function: ir.Function, node: ir.Expr) -> Steps[Any]:
         """Compile a node that no kernel computes."""
@@ -343,7 +332,7 @@ class _FunctionCompiler:
             case ir.TupleGetItem(tuple_value=value, index=index):
                 return get_field(target, self._slot(function, value), index)
             case ir.GlobalVar(name=name):
-                return constant(target, Closure(self.program.code(name), []))
+                return constant(target, ins.Closure(self.program.code(name), []))
             case ir.Constructor():
                 return constant(target, constructor_function(node.name, len(node.inputs)))
             case ir.Function():
@@ -352,7 +341,7 @@ class _FunctionCompiler:
                 scopes = self.scopes.inner[node]
                 then = yield self._scope(scopes[0], node.true_branch)
                 other = yield self._scope(scopes[1], node.false_branch)
-                return Branch(self._slot(function, cond), then, other, target)
+                return ins.Branch(self._slot(function, cond), then, other, target)
             case ir.Match():
                 return (yield self._select(function, node, target))
             case ir.Call() if is_callback(node):
@@ -363,8 +352,8 @@ class _FunctionCompiler:
                 if isinstance(callee, ir.Constructor):
                     return construct(target, callee.name, slots)
                 if isinstance(callee, ir.GlobalVar):
-                    return Apply(self.program.code(callee.name), slots, target)
-                return Apply(self._slot(function, callee), slots, target)
+                    return ins.Apply(self.program.code(callee.name), slots, target)
+                return ins.Apply(self._slot(function, callee), slots, target)
             case ir.RefCreate(value=value):
                 return make_ref(target, self._slot(function, value))
             case ir.RefRead(ref=ref):
@@ -374,7 +363,7 @@ class _FunctionCompiler:
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
 
     def _closure(self, function: ir.Function, node: ir.Function, target: int) -> Steps[Any]:
-        code = yield self._function(node, FunctionCode(self.name), self.scopes.inner[node][0])
+        code = yield self._function(node, ins.FunctionCode(self.name), self.scopes.inner[node][0])
         captured = [
             # None stands for the closure itself, which is not there yet.
             None if inner is node else self._slot(function, inner)
@@ -388,10 +377,10 @@ class _FunctionCompiler:
         arms = []
         for clause, scope in zip(node.clauses, scopes, strict=True):
             conditions, binds = compile_pattern(clause.lhs, f"v{data}", self.layouts[function].own)
-            arms.append(Arm(conditions, binds, (yield self._scope(scope, clause.rhs))))
-        return Select(data, tuple(arms), target, assertion=node.assertion, span=node.span)
+            arms.append(ins.Arm(conditions, binds, (yield self._scope(scope, clause.rhs))))
+        return ins.Select(data, tuple(arms), target, assertion=node.assertion, span=node.span)
 
-    def _callback(self, function: ir.Function, node: ir.Call, target: int) -> Step:
+    def _callback(self, function: ir.Function, node: ir.Call, target: int) -> ins.Step:
         """Call a function of Python; its declared shapes may name sizes of the parameters around it."""
         around: dict[ir.Expr, ir.Var] = {}
         self._add_named_dims(function, [node], around)
@@ -402,11 +391,13 @@ class _FunctionCompiler:
             raise engine_error(str(error), node.span, hint=hint) from None
         types = [_type_of(param) for param in around]
         inputs = [self._slot(function, param) for param in around]
-        return call_back(target, self._slot(function, node.args[0]), inputs, SizedCallback(callback, types))
+        return call_back(
+            target, self._slot(function, node.args[0]), inputs, ins.SizedCallback(callback, types)
+        )
 
     # Kernels
 
-    def _kernel(self, function: ir.Function, nodes: Sequence[ir.Expr]) -> Step:
+    def _kernel(self, function: ir.Function, nodes: Sequence[ir.Expr]) -> ins.Step:
         """Make a kernel that computes ``nodes``, and return the step that runs it."""
         params: dict[ir.Expr, ir.Var] = {}
         replacements: dict[ir.Expr, ir.Expr] = {}

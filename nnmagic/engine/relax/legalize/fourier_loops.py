@@ -12,18 +12,8 @@ from functools import partial
 
 from tvm import tirx
 
+from nnmagic.engine.relax.legalize import fourier_numbers as numbers
 from nnmagic.engine.relax.legalize.fourier_butterflies import Halves
-from nnmagic.engine.relax.legalize.fourier_numbers import (
-    WIDE,
-    Number,
-    Roots,
-    State,
-    cast,
-    each,
-    pairs,
-    swap,
-    times,
-)
 from nnmagic.engine.relax.legalize.fourier_passes import Columns, Load, SequenceMatrix, Store
 from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.tir import builders
@@ -97,7 +87,7 @@ class Fourier:
         #: The number of complex numbers of a single sequence, and whether two real ones make one of them.
         self.points: Extent = frame.length
         self.is_packed: PrimExpr | bool = False
-        self.roots = Roots(frame.length)
+        self.roots = numbers.Roots(frame.length)
         static_length = static_int(frame.length)
         if frame.kind != "complex":
             self.is_packed = (
@@ -112,9 +102,9 @@ class Fourier:
         frame, static_length = self.frame, static_int(self.frame.length)
         if static_length == 0 or static_int(frame.total) == 0:
             return tirx.Evaluate(0)
-        value = tirx.const(1, WIDE)
+        value = tirx.const(1, numbers.WIDE)
         if self.exponent:
-            size = self.n.astype(WIDE)
+            size = self.n.astype(numbers.WIDE)
             value = value / (size if self.exponent == -1 else tirx.sqrt(size))
         statements = [tirx.Bind(self.scale, value.astype(self.dtype))]
         if isinstance(self.points, tirx.Var) and frame.kind != "complex":
@@ -135,21 +125,21 @@ class Fourier:
         # The factors of 0 would never end.
         return loops if static_length is not None else tirx.IfThenElse(self.n > 0, loops, None)
 
-    def given(self, base: PrimExpr, k: PrimExpr, lanes: int = 1) -> Number:
+    def given(self, base: PrimExpr, k: PrimExpr, lanes: int = 1) -> numbers.Number:
         """Return elements of a sequence; for the inverse transform with their parts exchanged."""
         value = self.load(base + k * self.frame.inner, lanes)
-        return swap(value) if self.inverse else value
+        return numbers.swap(value) if self.inverse else value
 
-    def put(self, base: PrimExpr, k: PrimExpr, value: Number, lanes: int = 1) -> Stmt:
+    def put(self, base: PrimExpr, k: PrimExpr, value: numbers.Number, lanes: int = 1) -> Stmt:
         """Store elements of a result."""
         result = self._result(value, lanes)
         return self.store(base + k * self.frame.inner, result, lanes)
 
-    def _result(self, value: Number, lanes: int = 1) -> Number:
+    def _result(self, value: numbers.Number, lanes: int = 1) -> numbers.Number:
         if self.exponent:
             factor = builders.broadcast(self.scale, lanes)
             value = value[0] * factor, value[1] * factor
-        return swap(value) if self.inverse else value
+        return numbers.swap(value) if self.inverse else value
 
     def bases(self, number: PrimExpr) -> tuple[list[Stmt], PrimExpr, PrimExpr]:
         """Return where a sequence begins in the operand and in the result, behind statements for these."""
@@ -172,13 +162,13 @@ class Fourier:
 
     def _by_columns(self) -> Stmt:
         """Transform groups of sequences, the next ones in memory; the last group may repeat some."""
-        frame, lanes, roots = self.frame, self.lanes, Roots(self.frame.length)
-        allocation, (turns,) = pairs(self.dtype, self.n)
+        frame, lanes, roots = self.frame, self.lanes, numbers.Roots(self.frame.length)
+        allocation, (turns,) = numbers.pairs(self.dtype, self.n)
         is_wide = at_least(frame.inner, lanes)
         across = as_expr(builders.round_up_div(frame.inner, lanes))
 
         def fill(k: PrimExpr) -> Stmt:
-            return turns.store(k, cast(roots.root(k), self.dtype))
+            return turns.store(k, numbers.cast(roots.root(k), self.dtype))
 
         def first_of(group: PrimExpr) -> PrimExpr:
             """Return the first sequence of a group of neighbours along the inner axes."""
@@ -188,7 +178,7 @@ class Fourier:
             return tirx.floordiv(group, across) * frame.inner + column
 
         def transform(group: PrimExpr) -> Stmt:
-            allocation, (data,) = pairs(self.dtype, self.n * (2 * lanes))
+            allocation, (data,) = numbers.pairs(self.dtype, self.n * (2 * lanes))
             columns = Columns(data, lanes, self.n)
             arrays = [builders.local_array(lanes, "int64", name) for name in ("sources", "targets")]
 
@@ -239,7 +229,11 @@ class Fourier:
 
         square = at_least(rows, lanes) if self.is_dense and lanes > 1 else False
         loaded = branch(is_wide, by_rows, lambda: branch(square, by_squares, by_lanes))
-        return sequence([loaded, each(self.n - rows, mirror)]) if self.frame.kind == "to real" else loaded
+        return (
+            sequence([loaded, numbers.each(self.n - rows, mirror)])
+            if self.frame.kind == "to real"
+            else loaded
+        )
 
     def _store(self, columns: Columns, target: Callable[[Index], PrimExpr], is_wide: PrimExpr | bool) -> Stmt:
         """Store the results of columns in the same ways."""
@@ -267,7 +261,7 @@ class Fourier:
     def _by_matrix(self) -> Stmt:
         frame = self.frame
         matrix = SequenceMatrix(self.points, self.dtype, self.lanes)
-        allocation, (work,) = pairs(self.dtype, self.points)
+        allocation, (work,) = numbers.pairs(self.dtype, self.points)
 
         def transform(number: PrimExpr) -> Stmt:
             bound, source, target = self.bases(number)
@@ -292,12 +286,12 @@ class Fourier:
         """Return the statements that make what ``enter`` and ``leave`` need."""
         return [] if self.is_packed is False else self.roots.make()
 
-    def enter(self, source: PrimExpr, put: Callable[[PrimExpr, Number], Stmt]) -> Stmt:
+    def enter(self, source: PrimExpr, put: Callable[[PrimExpr, numbers.Number], Stmt]) -> Stmt:
         """Give the points of a sequence to ``put``."""
 
         def plain() -> Stmt:
             if self.frame.kind != "to real":
-                return each(self.points, lambda k: put(k, self.given(source, k)))
+                return numbers.each(self.points, lambda k: put(k, self.given(source, k)))
             is_mirrored, index = tirx.Var("is_mirrored", "bool"), tirx.Var("own", "int64")
 
             def mirror(k: PrimExpr) -> Stmt:
@@ -306,14 +300,14 @@ class Fourier:
                 bound = tirx.Bind(index, tirx.min(k, self.n - k)), tirx.Bind(is_mirrored, k > self.n - k)
                 return sequence([*bound, put(k, value)])
 
-            return each(self.points, mirror)
+            return numbers.each(self.points, mirror)
 
         def packed() -> Stmt:
-            return each(self.points, lambda k: put(k, self._packed(source, k)))
+            return numbers.each(self.points, lambda k: put(k, self._packed(source, k)))
 
         return branch(self.is_packed, packed, plain)
 
-    def _packed(self, source: PrimExpr, k: PrimExpr) -> Number:
+    def _packed(self, source: PrimExpr, k: PrimExpr) -> numbers.Number:
         """Return a point that stands for two real numbers, or for two frequencies."""
         inner = self.frame.inner
         if self.frame.kind == "from real":
@@ -325,35 +319,35 @@ class Fourier:
         zero = tirx.const(0, self.dtype)  # instead of the imaginary parts of the first and the last frequency
         x, im = (x[0], tirx.Select(k == 0, zero, x[1])), tirx.Select(k == 0, zero, im)
         total, difference = (x[0] + re, x[1] - im), (x[0] - re, x[1] + im)
-        cosine, sine = cast(self.roots.root(k), self.dtype)
-        turned = times(difference, (sine, cosine))  # i exp(2 pi i k / n)
-        return swap((total[0] + turned[0], total[1] + turned[1]))
+        cosine, sine = numbers.cast(self.roots.root(k), self.dtype)
+        turned = numbers.times(difference, (sine, cosine))  # i exp(2 pi i k / n)
+        return numbers.swap((total[0] + turned[0], total[1] + turned[1]))
 
-    def leave(self, get: Callable[[PrimExpr], Number], target: PrimExpr) -> Stmt:
+    def leave(self, get: Callable[[PrimExpr], numbers.Number], target: PrimExpr) -> Stmt:
         """Store a result, whose points ``get`` returns."""
 
         def plain() -> Stmt:
-            return each(self.frame.kept, lambda k: self.put(target, k, get(k)))
+            return numbers.each(self.frame.kept, lambda k: self.put(target, k, get(k)))
 
         def packed() -> Stmt:
             if self.frame.kind == "from real":
-                return each(self.frame.kept, lambda k: self.put(target, k, self._unpacked(get, k)))
-            return each(self.points, lambda k: self._put_both(target, k, get(k)))
+                return numbers.each(self.frame.kept, lambda k: self.put(target, k, self._unpacked(get, k)))
+            return numbers.each(self.points, lambda k: self._put_both(target, k, get(k)))
 
         return branch(self.is_packed, packed, plain)
 
-    def _unpacked(self, get: Callable[[PrimExpr], Number], k: PrimExpr) -> Number:
+    def _unpacked(self, get: Callable[[PrimExpr], numbers.Number], k: PrimExpr) -> numbers.Number:
         """Return a frequency of real numbers, two of which were a point."""
         last = k == self.points
         x = get(tirx.if_then_else(last, as_expr(0), k))
         re, im = get(tirx.if_then_else(tirx.any(k == 0, last), as_expr(0), self.points - k))
         half = tirx.const(0.5, self.dtype)
         total, difference = (x[0] + re, x[1] - im), (x[0] - re, x[1] + im)
-        cosine, sine = cast(self.roots.root(k), self.dtype)
-        turned = times(difference, (sine, -cosine))  # -i exp(-2 pi i k / n)
+        cosine, sine = numbers.cast(self.roots.root(k), self.dtype)
+        turned = numbers.times(difference, (sine, -cosine))  # -i exp(-2 pi i k / n)
         return (total[0] + turned[0]) * half, (total[1] + turned[1]) * half
 
-    def _put_both(self, target: PrimExpr, k: PrimExpr, value: Number) -> Stmt:
+    def _put_both(self, target: PrimExpr, k: PrimExpr, value: numbers.Number) -> Stmt:
         """Store the two real numbers of a point."""
         re, im = self._result(value)
         places = (target + (k * 2 + component) * self.frame.inner for component in (0, 1))
@@ -372,7 +366,7 @@ class Fourier:
             # to hold the linear one. The next power of two is taken, for which the factors are 4
             # and 2.
             return _Convolution(self, 1 << (2 * static_points - 2).bit_length()).statements()
-        size, padded = State(), tirx.Var("padded", "int64")
+        size, padded = numbers.State(), tirx.Var("padded", "int64")
         return sequence(
             [
                 tirx.AllocBuffer(size.array),
@@ -402,17 +396,17 @@ class _Convolution:
         self.dtype = fourier.dtype
         self.matrix = SequenceMatrix(size, self.dtype, fourier.lanes, (4, 2))
         sizes = self.n, self.size, self.size
-        self.allocation, (self.chirp, self.spectrum, self.work) = pairs(self.dtype, *sizes)
+        self.allocation, (self.chirp, self.spectrum, self.work) = numbers.pairs(self.dtype, *sizes)
 
     def statements(self) -> Stmt:
         """Return the statements; the first task is to transform what each sequence is convolved with."""
-        angles = Roots(builders.as_index(self.n) * 2)
+        angles = numbers.Roots(builders.as_index(self.n) * 2)
 
         def fill_chirp(k: PrimExpr) -> Stmt:
             # The angle is reduced in integers: k * k / n as a float would lose its fraction for
             # large k.
             root = angles.root(tirx.floormod(k * k, self.n * 2))
-            return self.chirp.store(k, cast(root, self.dtype))
+            return self.chirp.store(k, numbers.cast(root, self.dtype))
 
         return sequence(
             [
@@ -432,13 +426,13 @@ class _Convolution:
         bound, source, target = self.fourier.bases(tirx.floordiv(tirx.max(task - 1, as_expr(0)), 2))
         is_product, is_first = tirx.floormod(task, 2) == 0, task == 0
 
-        def put(k: PrimExpr, value: Number) -> Stmt:
-            return work.store(k, times(value, self.chirp.load(k)))
+        def put(k: PrimExpr, value: numbers.Number) -> Stmt:
+            return work.store(k, numbers.times(value, self.chirp.load(k)))
 
-        def get(k: PrimExpr) -> Number:
+        def get(k: PrimExpr) -> numbers.Number:
             # The inverse transform is the forward one with real and imaginary parts exchanged,
             # before and after.
-            return times(swap(work.load(k)), self.chirp.load(k))
+            return numbers.times(numbers.swap(work.load(k)), self.chirp.load(k))
 
         def pad(k: PrimExpr) -> Stmt:
             zero = tirx.const(0, self.dtype)
@@ -471,5 +465,5 @@ class _Convolution:
 
     def _multiply(self, k: PrimExpr) -> Stmt:
         value = [tirx.Var(name, self.dtype) for name in ("re", "im")]
-        bound = map(tirx.Bind, value, swap(times(self.work.load(k), self.spectrum.load(k))))
+        bound = map(tirx.Bind, value, numbers.swap(numbers.times(self.work.load(k), self.spectrum.load(k))))
         return sequence([*bound, self.work.store(k, (value[0], value[1]))])

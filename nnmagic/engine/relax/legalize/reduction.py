@@ -19,22 +19,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
-from nnmagic.engine.relax.legalize import scalar_functions
+from nnmagic.engine.relax.legalize import registry, scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast
 from nnmagic.engine.relax.legalize.extern_loops import grid
-from nnmagic.engine.relax.legalize.registry import (
-    OPAQUE,
-    REDUCES,
-    REDUCTION,
-    RULES,
-    OpCall,
-    Rule,
-    Value,
-    narrow_indices,
-    shape_of,
-    te_of,
-    tensor_dtype,
-)
 from nnmagic.engine.relax.legalize.reshaping import element_count
 from nnmagic.engine.relax.legalize.types import ElementFunction, ReduceAxis, Reducer, Tensor
 from nnmagic.engine.relax.schedules.reduction.analysis import TIE_RULE
@@ -155,7 +142,7 @@ def _axes(attrs: Attrs, data: Tensor) -> list[int]:
     return axes_of(attrs["axis"], len(data.shape), exclude=bool(attrs["exclude"]))
 
 
-def reduction_rule(reducer: Reducer) -> Rule:
+def reduction_rule(reducer: Reducer) -> registry.Rule:
     """Lower to a reduction with the attributes ``axis``, ``keepdims`` and ``exclude``."""
 
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
@@ -170,10 +157,10 @@ def reduction_rule(reducer: Reducer) -> Rule:
             lambda where, reduce_axes: reducer(data(*where), axis=reduce_axes), data, axes, keepdims=keepdims
         )
 
-    return te_of(compute)
+    return registry.te_of(compute)
 
 
-def _truth_rule(reducer: Reducer) -> Rule:
+def _truth_rule(reducer: Reducer) -> registry.Rule:
     """Lower a reduction of bools to one of bytes, which TVM can keep in vectors."""
 
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
@@ -190,7 +177,7 @@ def _truth_rule(reducer: Reducer) -> Rule:
 
     # A reduction for TVM, which would fuse the comparison with sizes that only the run knows, and fail.
     return lambda call: call.te(
-        lambda data: compute(call.attrs, data), *call.args, primfunc_attrs={"op_pattern": REDUCTION}
+        lambda data: compute(call.attrs, data), *call.args, primfunc_attrs={"op_pattern": registry.REDUCTION}
     )
 
 
@@ -240,25 +227,25 @@ def _divide_by_count(sums: Tensor, number: Extent) -> Tensor:
     return te.compute(sums.shape, lambda *index: scalar_functions.divide(sums(*index), number.astype(dtype)))
 
 
-def _sum_rule(reducer: Reducer, of_bools: Reducer) -> Rule:
+def _sum_rule(reducer: Reducer, of_bools: Reducer) -> registry.Rule:
     bools = _truth_rule(of_bools)
 
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
         axes = _axes(attrs, data)
         return accumulate(data, axes, keepdims=bool(attrs["keepdims"]), reducer=reducer)
 
-    return _by_dtype(bools, te_of(compute))
+    return _by_dtype(bools, registry.te_of(compute))
 
 
-def _by_dtype(bools: Rule, numbers: Rule) -> Rule:
-    return lambda call: (bools if tensor_dtype(call.args[0]) == "bool" else numbers)(call)
+def _by_dtype(bools: registry.Rule, numbers: registry.Rule) -> registry.Rule:
+    return lambda call: (bools if registry.tensor_dtype(call.args[0]) == "bool" else numbers)(call)
 
 
 def _mean(attrs: Attrs, data: Tensor) -> Tensor:
     return mean(data, _axes(attrs, data), keepdims=bool(attrs["keepdims"]))
 
 
-def _variance(call: OpCall) -> Value:
+def _variance(call: registry.OpCall) -> registry.Value:
     """Lower to a variance; with the mean of the same data it is one kernel, which reads each row once."""
     center = call.node.args[1]
     if (
@@ -271,7 +258,7 @@ def _variance(call: OpCall) -> Value:
         def mean_and_variance(data: Tensor) -> Tensor:
             return _mean_squared_distance(call.attrs, data, _mean(center.attrs, data))
 
-        return call.te(mean_and_variance, call.args[0], primfunc_attrs={REDUCES: True})
+        return call.te(mean_and_variance, call.args[0], primfunc_attrs={registry.REDUCES: True})
     return call.te(lambda *tensors: _mean_squared_distance(call.attrs, *tensors), *call.args)
 
 
@@ -314,7 +301,7 @@ def _argreducer(tie_rule: str) -> Reducer:
     return te.comm_reducer(better_pair(tie_rule), no_pair)
 
 
-def _argreduce_rule(name: str) -> Rule:
+def _argreduce_rule(name: str) -> registry.Rule:
     def compute(attrs: Attrs, data: Tensor, axes: Sequence[int], dtype: str) -> Tensor:
         tie_rule = f"{name}_{'last' if attrs['select_last_index'] else 'first'}"
         reducer = _argreducer(tie_rule)
@@ -333,23 +320,23 @@ def _argreduce_rule(name: str) -> Rule:
             return topi.full(data.shape, dtype, 0)
         return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]), attrs={TIE_RULE: tie_rule})[0]
 
-    def rule(call: OpCall) -> Value:
+    def rule(call: registry.OpCall) -> registry.Value:
         (data,) = call.args
-        axes = axes_of(call.attrs["axis"], len(shape_of(data)), exclude=bool(call.attrs["exclude"]))
-        count = element_count([shape_of(data)[axis] for axis in axes])
+        axes = axes_of(call.attrs["axis"], len(registry.shape_of(data)), exclude=bool(call.attrs["exclude"]))
+        count = element_count([registry.shape_of(data)[axis] for axis in axes])
         # Indices of 32 bits are compared twice as many at a time beside float32 values.
         narrow = isinstance(count, int) and count <= 2**31
         dtype = "int32" if narrow else "int64"
         result = call.te(lambda x: compute(call.attrs, x, axes, dtype), data)
-        return result if narrow else narrow_indices(call, result)
+        return result if narrow else registry.narrow_indices(call, result)
 
     return rule
 
 
-def _scan_rule(combine: ElementFunction, start: int) -> Rule:
+def _scan_rule(combine: ElementFunction, start: int) -> registry.Rule:
     """Lower to a scan along an axis: ``combine`` of all elements up to each one, or before each one."""
 
-    def rule(call: OpCall) -> Value:
+    def rule(call: registry.OpCall) -> registry.Value:
         axis, exclusive = call.attrs["axis"], bool(call.attrs.get("exclusive"))
         result = call.node.checked_type
         assert isinstance(result, TensorType)
@@ -359,7 +346,7 @@ def _scan_rule(combine: ElementFunction, start: int) -> Rule:
             return scan(combine, start, flat, integer(axis or 0), result.dtype, exclusive)
 
         # Opaque, because TVM's fusion does not follow what a loop nest of our own reads.
-        return call.te(compute, *call.args, primfunc_attrs={"op_pattern": OPAQUE})
+        return call.te(compute, *call.args, primfunc_attrs={"op_pattern": registry.OPAQUE})
 
     return rule
 
@@ -412,7 +399,7 @@ def _bitwise_reducer(combine: ElementFunction, bit: int) -> Reducer:
     return te.comm_reducer(combine, none)
 
 
-RULES.update(
+registry.RULES.update(
     {
         **{f"numpy.bitwise_{k}.reduce": reduction_rule(_bitwise_reducer(*v)) for k, v in _BITWISE.items()},
         **{f"numpy.bitwise_{k}.accumulate": _scan_rule(v[0], 0) for k, v in _BITWISE.items()},
@@ -422,7 +409,7 @@ RULES.update(
         "min": _by_dtype(_truth_rule(te.min), reduction_rule(_MIN)),
         "all": _truth_rule(te.min),
         "any": _truth_rule(te.max),
-        "mean": te_of(_mean, reduces=True),
+        "mean": registry.te_of(_mean, reduces=True),
         "variance": _variance,
         "argmax": _argreduce_rule("max"),
         "argmin": _argreduce_rule("min"),

@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.ir import StringImm
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
-from nnmagic.engine.relax.analysis.shape_constraints import CHECKED_BY_THEIR_RULES, check, is_empty, of_shapes
+from nnmagic.engine.relax.analysis.shape_constraints import check, is_empty, of_shapes
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 from nnmagic.engine.relax.legalize.indexing import require_taken_in_range
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
@@ -24,7 +24,7 @@ from nnmagic.engine.relax.runtime.callbacks import (
 )
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
-from nnmagic.relay.ops.declaration import OPERATORS
+from nnmagic.relay.ops.declaration import OPERATORS, Trait, traits_of
 from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import TensorType, TupleType, Type
 
@@ -42,7 +42,7 @@ def emit_shape_check(call: OpCall) -> None:
             check(call.name, [of_shapes(type_, items) for type_ in operand_types], call.attrs)
         except ValueError as error:
             call.refuse(str(error).removeprefix(f"{call.name}: "))
-    elif call.name not in CHECKED_BY_THEIR_RULES and not _fits_always(call):
+    elif Trait.CHECKS_SIZES not in traits_of(call.node) and not _fits_always(call):
         key = StringImm(encode_check(call.name, operand_types, call.attrs))
         call.emit(
             relax.Call(
@@ -169,7 +169,7 @@ def empty_result(call: OpCall) -> Value | None:
     if not isinstance(type_, TensorType | TupleType):
         return None
     if call.name in ("scatter_nd", "strided_set", "topk") or (
-        call.name in CHECKED_BY_THEIR_RULES and not _are_static(call.args)
+        Trait.CHECKS_SIZES in traits_of(call.node) and not _are_static(call.args)
     ):
         return None  # the rule has something to check
     tensors = list(leaves(type_, call.node.span))

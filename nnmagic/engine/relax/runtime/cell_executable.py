@@ -10,14 +10,7 @@ import numpy as np
 
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import KernelCode, Remark
-from nnmagic.engine.relax.analysis.cell_layout import (
-    LEAST_ADDRESS,
-    LENGTH_SHIFT,
-    POINTERS_SHIFT,
-    CellLayout,
-    CellLayouts,
-    has_data_types,
-)
+from nnmagic.engine.relax.analysis import cell_layout as cells
 from nnmagic.engine.relax.analysis.data_types import CellSignature
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.relay.structure.tuple_trees import leaf_types, rebuild
@@ -87,13 +80,13 @@ class CellExecutable:
     def _with_words(self, value: Any, type_: Type) -> object:
         if isinstance(type_, TypeCall):
             return _write_words(value, self._plans.of(type_))
-        if isinstance(type_, TupleType) and has_data_types(type_):
+        if isinstance(type_, TupleType) and cells.has_data_types(type_):
             return tuple(map(self._with_words, value, type_.fields))
         return value
 
     def _run(self, values: Sequence[object]) -> Any:
         made, type_ = self.program(values), self._signature.result
-        if not has_data_types(type_):
+        if not cells.has_data_types(type_):
             return made
         words, *others = made
         kinds = leaf_types(type_)
@@ -114,14 +107,14 @@ class _Plan:
     """
 
     def __init__(self) -> None:
-        self.constructors: list[tuple[CellLayout, list[_Part]]] = []
+        self.constructors: list[tuple[cells.CellLayout, list[_Part]]] = []
         self.numbers: dict[str, int] = {}
 
 
 class _Plans:
     """The plans of data types."""
 
-    def __init__(self, layouts: CellLayouts) -> None:
+    def __init__(self, layouts: cells.CellLayouts) -> None:
         self._layouts = layouts
         self._known: dict[TypeCall, _Plan] = {}
 
@@ -178,7 +171,7 @@ def _write_words(value: AdtValue, plan: _Plan) -> np.ndarray:
             elif any(dim < 0 for dim in shape):
                 words_of_part = 1 + -(-part.nbytes // 8)
                 places.append((cell + offset, size))
-                heads.append((size, words_of_part << LENGTH_SHIFT))
+                heads.append((size, words_of_part << cells.LENGTH_SHIFT))
                 heads += (
                     (cell - dim, length) for dim, length in zip(shape, part.shape, strict=True) if dim < 0
                 )
@@ -225,16 +218,16 @@ def _read_words(words: np.ndarray, plans: Sequence[_Plan]) -> list[AdtValue]:
     """
     numbers: list[int] = words.tolist()
     views = {dtype: words.view(kind) for dtype, kind in NUMPY_DTYPES.items()}
-    made: dict[int, tuple[AdtValue, CellLayout, list[_Part]]] = {}
+    made: dict[int, tuple[AdtValue, cells.CellLayout, list[_Part]]] = {}
     tags: dict[tuple[_Plan, int], AdtValue] = {}
 
     def value(reference: int, plan: _Plan) -> AdtValue:
-        if reference < LEAST_ADDRESS:
+        if reference < cells.LEAST_ADDRESS:
             found = tags.get((plan, reference))
             if found is None:
                 found = tags[plan, reference] = AdtValue(plan.constructors[reference][0].name)
             return found
-        at = (reference - LEAST_ADDRESS) >> 3
+        at = (reference - cells.LEAST_ADDRESS) >> 3
         known = made.get(at)
         if known is None:
             layout, parts = plan.constructors[numbers[at] & _TAG]
@@ -245,7 +238,7 @@ def _read_words(words: np.ndarray, plans: Sequence[_Plan]) -> list[AdtValue]:
     at = len(plans)
     while at < len(numbers):
         if at not in made:  # the elements of an array
-            at += numbers[at] >> LENGTH_SHIFT
+            at += numbers[at] >> cells.LENGTH_SHIFT
             continue
         item, layout, parts = made[at]
         fields = tuple(
@@ -263,7 +256,7 @@ def _read_words(words: np.ndarray, plans: Sequence[_Plan]) -> list[AdtValue]:
 
 
 #: The bits of a cell's first word that hold the tag.
-_TAG = (1 << POINTERS_SHIFT) - 1
+_TAG = (1 << cells.POINTERS_SHIFT) - 1
 
 
 def _place(
@@ -272,7 +265,7 @@ def _place(
     """Return the word where a tensor in a cell begins, and its shape."""
     if not any(dim < 0 for dim in shape):
         return at + offset, shape
-    apart = (numbers[at + offset] - LEAST_ADDRESS) >> 3
+    apart = (numbers[at + offset] - cells.LEAST_ADDRESS) >> 3
     return apart + 1, tuple(numbers[at - dim] if dim < 0 else dim for dim in shape)
 
 

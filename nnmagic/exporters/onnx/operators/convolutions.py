@@ -6,13 +6,7 @@ The standard: https://onnx.ai/onnx/operators/onnx__Conv.html
 from __future__ import annotations
 
 from nnmagic.exporters.onnx.errors import ExportRefusalError
-from nnmagic.exporters.onnx.operators.layouts import (
-    both_sides,
-    channels_first,
-    data_layout,
-    from_channels_first,
-    per_axis,
-)
+from nnmagic.exporters.onnx.operators import layouts
 from nnmagic.exporters.onnx.operators.shaping import permutation
 from nnmagic.exporters.onnx.registry import operator
 from nnmagic.exporters.onnx.sites import ExportCall
@@ -21,9 +15,9 @@ from nnmagic.relay.types import is_float
 
 def _windows(site: ExportCall, spatial: int) -> dict[str, object]:
     return {
-        "strides": per_axis(site.integers("strides"), spatial),
-        "pads": both_sides(site.integers("padding"), spatial),
-        "dilations": per_axis(site.integers("dilation"), spatial),
+        "strides": layouts.per_axis(site.integers("strides"), spatial),
+        "pads": layouts.both_sides(site.integers("padding"), spatial),
+        "dilations": layouts.per_axis(site.integers("dilation"), spatial),
         "group": site.integer("groups"),
     }
 
@@ -33,7 +27,7 @@ def _operands(site: ExportCall, kernel: str) -> tuple[str, str, str]:
     dtype = site.result_dtype
     if not is_float(dtype):
         raise ExportRefusalError(f"ONNX's Conv does not compute {dtype}")
-    data, layout = channels_first(site, site.operand(0, dtype), data_layout(site))
+    data, layout = layouts.channels_first(site, site.operand(0, dtype), layouts.data_layout(site))
     axes = [letter for letter in layout if letter not in "NC"]
     weight = site.transpose(
         site.operand(1, dtype), permutation(str(site.attrs["kernel_layout"]), kernel + "".join(axes))
@@ -42,7 +36,9 @@ def _operands(site: ExportCall, kernel: str) -> tuple[str, str, str]:
 
 
 def _in_layout(site: ExportCall, name: str, layout: str) -> str:
-    return from_channels_first(site, name, layout, str(site.attrs["out_layout"]) or data_layout(site))
+    return layouts.from_channels_first(
+        site, name, layout, str(site.attrs["out_layout"]) or layouts.data_layout(site)
+    )
 
 
 @operator("nn.conv1d", "nn.conv2d", "nn.conv3d", note="of floats, in layouts that are not divided")
@@ -60,14 +56,14 @@ def _conv(site: ExportCall) -> str:
 def _conv_transpose(site: ExportCall) -> str:
     data, weight, layout = _operands(site, "IO")
     spatial = len(layout) - 2
-    extra = per_axis(site.integers("output_padding"), spatial)
+    extra = layouts.per_axis(site.integers("output_padding"), spatial)
     made = site.node("ConvTranspose", data, weight, output_padding=extra, **_windows(site, spatial))
     return _in_layout(site, made, layout)
 
 
 @operator("nn.deformable_conv2d", note="of floats, in layouts that are not divided")
 def _deformable_conv2d(site: ExportCall) -> str:
-    if data_layout(site) != "NCHW" or site.attrs["kernel_layout"] != "OIHW":
+    if layouts.data_layout(site) != "NCHW" or site.attrs["kernel_layout"] != "OIHW":
         raise ExportRefusalError("the layouts must be NCHW and OIHW")
     data, offset, weight = site.args
     groups = site.integer("deformable_groups")

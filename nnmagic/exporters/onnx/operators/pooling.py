@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.exporters.onnx.errors import ExportRefusalError
-from nnmagic.exporters.onnx.operators.layouts import (
-    both_sides,
-    channels_first,
-    data_layout,
-    from_channels_first,
-    per_axis,
-)
+from nnmagic.exporters.onnx.operators import layouts
 from nnmagic.exporters.onnx.operators.shaping import permutation
 from nnmagic.exporters.onnx.registry import operator
 from nnmagic.exporters.onnx.sites import ExportCall, static
@@ -22,23 +16,25 @@ from nnmagic.relay.types import is_float
 
 
 def _in_layout(site: ExportCall, name: str, layout: str) -> str:
-    return from_channels_first(site, name, layout, str(site.attrs["out_layout"]) or data_layout(site))
+    return layouts.from_channels_first(
+        site, name, layout, str(site.attrs["out_layout"]) or layouts.data_layout(site)
+    )
 
 
 def _sizes(site: ExportCall, layout: str) -> tuple[list[int], list[int]]:
     """Return the spatial sizes of the data and of the result."""
     out = static(site.type.shape)
-    order = permutation(str(site.attrs["out_layout"]) or data_layout(site), layout)
-    before = [site.static_shape()[axis] for axis in permutation(data_layout(site), layout)]
+    order = permutation(str(site.attrs["out_layout"]) or layouts.data_layout(site), layout)
+    before = [site.static_shape()[axis] for axis in permutation(layouts.data_layout(site), layout)]
     return before[2:], [out[axis] for axis in order][2:]
 
 
 def _pads(site: ExportCall, layout: str, window: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Return the padding; ONNX drops a last window that only the ceil mode gives, so it is padded for."""
     spatial = len(window)
-    pads = both_sides(site.integers("padding"), spatial)
+    pads = layouts.both_sides(site.integers("padding"), spatial)
     if site.attrs["ceil_mode"]:
-        dilation = per_axis(site.integers("dilation"), spatial)
+        dilation = layouts.per_axis(site.integers("dilation"), spatial)
         before, after = _sizes(site, layout)
         for axis in range(spatial):
             reach = (after[axis] - 1) * strides[axis] + dilation[axis] * (window[axis] - 1) + 1
@@ -52,18 +48,18 @@ def _pads(site: ExportCall, layout: str, window: Sequence[int], strides: Sequenc
 def _declare(kind: str, onnx_name: str, rank: int) -> None:
     @operator(f"nn.{kind}_pool{rank}d", note="in layouts that are not divided")
     def _rule(site: ExportCall) -> str:
-        data, layout = channels_first(site, site.args[0], data_layout(site))
+        data, layout = layouts.channels_first(site, site.args[0], layouts.data_layout(site))
         if kind == "avg" and not is_float(site.dtype):
             raise ExportRefusalError(f"ONNX's AveragePool does not compute {site.dtype}")
         if kind == "max" and site.dtype in _AS_DOUBLE:
             data = site.cast(data, "float64")
-        window = per_axis(site.integers("pool_size"), rank)
-        strides = per_axis(site.integers("strides"), rank)
+        window = layouts.per_axis(site.integers("pool_size"), rank)
+        strides = layouts.per_axis(site.integers("strides"), rank)
         attrs: dict[str, object] = {
             "kernel_shape": window,
             "strides": strides,
             "pads": _pads(site, layout, window, strides),
-            "dilations": per_axis(site.integers("dilation"), rank),
+            "dilations": layouts.per_axis(site.integers("dilation"), rank),
         }
         if kind == "avg" and site.attrs["count_include_pad"]:
             data = _zeros_around(site, data, rank, attrs)
@@ -78,7 +74,7 @@ def _declare(kind: str, onnx_name: str, rank: int) -> None:
 
         @operator(f"nn.global_{kind}_pool2d")
         def _global(site: ExportCall) -> str:
-            data, layout = channels_first(site, site.args[0], data_layout(site))
+            data, layout = layouts.channels_first(site, site.args[0], layouts.data_layout(site))
             return _in_layout(site, _reduced(site, kind, data, [2, 3]), layout)
 
 
@@ -88,7 +84,7 @@ _AS_DOUBLE = ("int16", "uint16", "int32", "uint32")
 
 def _zeros_around(site: ExportCall, data: str, rank: int, attrs: dict[str, object]) -> str:
     """Pad with zeros that the mean counts; what the ceil mode adds, it does not count."""
-    pads = both_sides(site.integers("padding"), rank)
+    pads = layouts.both_sides(site.integers("padding"), rank)
     if not any(pads):
         return data
     all_pads = attrs["pads"]
@@ -105,10 +101,10 @@ def _reduced(site: ExportCall, kind: str, name: str, axes: Sequence[int]) -> str
 
 def _adaptive_pool(site: ExportCall, kind: str) -> str:
     """Reduce the slices that make each element of the result, axis by axis."""
-    data, layout = channels_first(site, site.args[0], data_layout(site))
+    data, layout = layouts.channels_first(site, site.args[0], layouts.data_layout(site))
     if not site.attrs["output_size"]:
         return _in_layout(site, data, layout)
-    sizes = per_axis(site.integers("output_size"), len(layout) - 2)
+    sizes = layouts.per_axis(site.integers("output_size"), len(layout) - 2)
     if all(size == 1 for size in sizes):
         return _in_layout(site, _reduced(site, kind, data, range(2, len(layout))), layout)
     before, after = _sizes(site, layout)

@@ -12,14 +12,7 @@ from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, ops
 from nnmagic.limits import MAX_ITEMS
-from nnmagic.relay.functions.normalization import (
-    moments,
-    per_channel,
-    rms_norm,
-    scale_and_shift,
-    scale_channels,
-    standardize,
-)
+from nnmagic.relay.functions import normalization
 
 
 @operator("BatchNormalization")
@@ -40,7 +33,7 @@ def _batch_normalization(node: OnnxNode) -> list[Value]:
         return [_normalize(data, scale, bias, mean, variance, epsilon)]
     axes = (0, *range(2, data.rank))
     wide = data.cast("float32") if data.dtype in ("float16", "bfloat16") else data
-    now, spread = (shapes.squeeze(item, axes) for item in moments(wide, axes))
+    now, spread = (shapes.squeeze(item, axes) for item in normalization.moments(wide, axes))
     momentum = node.number("momentum", 0.9)
     result = _normalize(data, scale, bias, now.cast(mean.dtype), spread.cast(variance.dtype), epsilon)
     running = [
@@ -53,15 +46,15 @@ def _batch_normalization(node: OnnxNode) -> list[Value]:
 def _normalize(data: Value, scale: Value, bias: Value, mean: Value, variance: Value, epsilon: float) -> Value:
     dtype = variance.dtype if variance.dtype != "float16" else "float32"
     factor = scale.cast(dtype) / op("sqrt", variance.cast(dtype) + epsilon)
-    shifted = data.cast(dtype) - per_channel(mean.cast(dtype), data.rank)
-    return scale_channels(shifted, factor, bias.cast(dtype)).cast(data.dtype)
+    shifted = data.cast(dtype) - normalization.per_channel(mean.cast(dtype), data.rank)
+    return normalization.scale_channels(shifted, factor, bias.cast(dtype)).cast(data.dtype)
 
 
 @operator("InstanceNormalization")
 def _instance_normalization(node: OnnxNode) -> Value:
     data = node[0]
-    normal = standardize(data, range(2, data.rank), node.number("epsilon", 1e-5))[0]
-    return scale_channels(normal, node[1], node[2])
+    normal = normalization.standardize(data, range(2, data.rank), node.number("epsilon", 1e-5))[0]
+    return normalization.scale_channels(normal, node[1], node[2])
 
 
 @operator("LayerNormalization")
@@ -79,8 +72,10 @@ def _layer_normalization(node: OnnxNode) -> list[Value]:
         and bias.shape == scale.shape
     ):
         return [op("nn.layer_norm", data, scale, bias, axis=-1, epsilon=epsilon)]
-    normal, mean, _, inverse = standardize(data.cast(work), range(axis, data.rank), epsilon)
-    return [scale_and_shift(normal.cast(data.dtype), scale, bias), mean, inverse][: node.output_count]
+    normal, mean, _, inverse = normalization.standardize(data.cast(work), range(axis, data.rank), epsilon)
+    return [normalization.scale_and_shift(normal.cast(data.dtype), scale, bias), mean, inverse][
+        : node.output_count
+    ]
 
 
 @operator("RMSNormalization")
@@ -88,7 +83,7 @@ def _rms_normalization(node: OnnxNode) -> Value:
     data = node[0]
     axis = node.axis(data.rank, -1)
     wide = data.cast(dtype_of(node.integer("stash_type", 1)))
-    normal = rms_norm(wide, range(axis, data.rank), node.number("epsilon", 1e-5))
+    normal = normalization.rms_norm(wide, range(axis, data.rank), node.number("epsilon", 1e-5))
     return normal.cast(node[1].dtype) * node[1]
 
 
@@ -118,7 +113,7 @@ def _lrn(node: OnnxNode) -> Value:
 def _mean_variance_normalization(node: OnnxNode) -> Value:
     data = node[0]
     axes = tuple(axis % data.rank for axis in (node.ints("axes") or [0, 2, 3]))
-    mean, variance = moments(data, axes)
+    mean, variance = normalization.moments(data, axes)
     return (data - mean) / (op("sqrt", variance) + 1e-9)
 
 

@@ -19,21 +19,13 @@ from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.strided_views import counting
 from nnmagic.importers.torch.registry import operator, operators
-from nnmagic.relay.functions.pooling import (
-    Placing,
-    Windows,
-    adaptive_windows,
-    count_elements,
-    pool,
-    window_maxima,
-    window_sums,
-)
+from nnmagic.relay.functions import pooling
 from nnmagic.relay.functions.resizing import interpolate, interpolate_with_unit_sum
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
 
 
-def _placing(call: AtenCall, rank: int) -> Placing:
+def _placing(call: AtenCall, rank: int) -> pooling.Placing:
     """Return how windows go along the axes; the number of windows may be rounded up."""
 
     def spread(name: str, default: Sequence[int]) -> list[int]:
@@ -42,7 +34,7 @@ def _placing(call: AtenCall, rank: int) -> Placing:
 
     kernel, padding = spread("kernel_size", []), spread("padding", [0])
     strides, dilations = spread("stride", kernel), spread("dilation", [1])
-    return Placing(kernel, strides, dilations, padding, padding, call.flag("ceil_mode"))
+    return pooling.Placing(kernel, strides, dilations, padding, padding, call.flag("ceil_mode"))
 
 
 def _with_batch(data: Value, rank: int) -> Value:
@@ -63,12 +55,12 @@ def _max_pool(call: AtenCall, rank: int) -> list[Value]:
     indices: list[Value] = []
     after = placing.after
     if len(counts) == rank and shapes.is_static(data.shape[2:]):
-        values, index = window_maxima(data, placing.windows(counts))
+        values, index = pooling.window_maxima(data, placing.windows(counts))
         indices = [index]
         if placing.ceil:
             after = placing.padding_behind(call.static(data)[2:])
     if (values is not None or not placing.ceil) and data.is_float and min(placing.before) >= 0:
-        values = pool("max", data, placing, after)
+        values = pooling.pool("max", data, placing, after)
     if values is None:
         raise UnsupportedError(
             "ceil_mode with images of dynamic size is not supported", "give them a fixed size"
@@ -104,16 +96,18 @@ def _scatter_planes(call: AtenCall, rank: int, gradient: Value, indices: Value) 
 # -- means ---------------------------------------------------------------------------------------------
 
 
-def _windows(call: AtenCall, sizes: Sequence[int], counts: Sequence[int]) -> tuple[Windows, np.ndarray]:
+def _windows(
+    call: AtenCall, sizes: Sequence[int], counts: Sequence[int]
+) -> tuple[pooling.Windows, np.ndarray]:
     """Return the windows of the axes, and the numbers that divide the sums."""
     placing, padded = _placing(call, len(sizes)), call.flag("count_include_pad", default=True)
     windows = placing.windows(counts)
-    numbers = count_elements(windows, placing.ranges(sizes, padded=padded))
+    numbers = pooling.count_elements(windows, placing.ranges(sizes, padded=padded))
     fixed = call.argument("divisor_override")
     return windows, np.full_like(numbers, fixed) if fixed else numbers
 
 
-def _spread(gradient: Value, sizes: Sequence[int], windows: Windows, numbers: np.ndarray) -> Value:
+def _spread(gradient: Value, sizes: Sequence[int], windows: pooling.Windows, numbers: np.ndarray) -> Value:
     """Return the sum of what windows, with gradients of their means, give to each element."""
     result = gradient / gradient.like(numbers)
     for at, (size, places) in enumerate(zip(sizes, windows, strict=True)):
@@ -131,11 +125,11 @@ def _avg_pool(call: AtenCall, rank: int) -> Value:
         return call.full(call.shape, scalar_constant(0, data.dtype))
     if not placing.ceil and not call.argument("divisor_override") and data.is_float:
         padded = call.flag("count_include_pad", default=True)
-        result = pool("avg", data, placing, placing.after, count_include_pad=padded)
+        result = pooling.pool("avg", data, placing, placing.after, count_include_pad=padded)
     else:
         sizes = call.static(data, "the size of the image")[2:]
         windows, numbers = _windows(call, sizes, [int(cast(int, size)) for size in call.shape[-rank:]])
-        result = window_sums(data, windows) / data.like(numbers)
+        result = pooling.window_sums(data, windows) / data.like(numbers)
     return result if call["self"].rank == rank + 2 else shapes.squeeze(result, [0])
 
 
@@ -157,14 +151,18 @@ def _adaptive_average(call: AtenCall, rank: int) -> Value:
     if not shapes.is_static(data.shape[-rank:]):
         raise UnsupportedError("the size of the image must be known", "leave it out of dynamic_shapes")
     windows, numbers = _adaptive_windows(data, sizes)
-    return window_sums(data, windows) / data.like(numbers) if tuple(sizes) != data.shape[-rank:] else data
+    return (
+        pooling.window_sums(data, windows) / data.like(numbers)
+        if tuple(sizes) != data.shape[-rank:]
+        else data
+    )
 
 
 def _adaptive_windows(data: Value, counts: Sequence[int]) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the windows that divide an image, and their sizes."""
     sizes = [int(cast(int, size)) for size in data.shape[-len(counts) :]]
-    windows = [adaptive_windows(size, count) for size, count in zip(sizes, counts, strict=True)]
-    return windows, count_elements(windows, [(0, size) for size in sizes])
+    windows = [pooling.adaptive_windows(size, count) for size, count in zip(sizes, counts, strict=True)]
+    return windows, pooling.count_elements(windows, [(0, size) for size in sizes])
 
 
 @operator("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward", note="of images of known size")
@@ -197,7 +195,7 @@ def _adaptive_max(call: AtenCall) -> list[Value]:
     call.static(data)
     if 0 in call.shape or 0 in data.shape:
         return [call.full(call.shape, scalar_constant(0, dtype)) for dtype in (data.dtype, "int64")]
-    return list(window_maxima(data, _adaptive_windows(data, call.ints("output_size"))[0]))
+    return list(pooling.window_maxima(data, _adaptive_windows(data, call.ints("output_size"))[0]))
 
 
 # -- resampling ----------------------------------------------------------------------------------------

@@ -6,19 +6,7 @@ from collections.abc import Callable
 
 from nnmagic.relay.functions import activations, special
 from nnmagic.relay.signatures import format_shape
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_float,
-    axes,
-    choice_argument,
-    flag,
-    float_function,
-    formula,
-    one_axis,
-    require_float,
-    static_int,
-    static_number,
-    static_size,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.nn.training import dropout
 from nnmagic.tinynn.builtins.numpy.reductions import is_empty
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -35,34 +23,36 @@ def _activation(
 
 def _float_activation(name: str, summary: str, function: Callable[[Formula], Formula]) -> Builtin:
     """Declare a function of one tensor of floats."""
-    return _activation(name, "x", float_function(function, "x"), summary)
+    return _activation(name, "x", args.float_function(function, "x"), summary)
 
 
 def _floats(call: Arguments, parameter: str = "x") -> Formula:
-    data = formula(call, parameter)
-    require_float(call, data, parameter)
+    data = args.formula(call, parameter)
+    args.require_float(call, data, parameter)
     return data
 
 
 def _relu(call: Arguments) -> Value:
-    return formula(call, "x").op("nn.relu").value
+    return args.formula(call, "x").op("nn.relu").value
 
 
 def _gelu(call: Arguments) -> Value:
     return activations.gelu(
-        _floats(call), choice_argument(call, "approximate", ("none", "tanh"), "none")
+        _floats(call), args.choice_argument(call, "approximate", ("none", "tanh"), "none")
     ).value
 
 
 def _leaky_relu(call: Arguments) -> Value:
-    return _floats(call).op("nn.leaky_relu", alpha=float(static_number(call, "negative_slope", 0.01))).value
+    return (
+        _floats(call).op("nn.leaky_relu", alpha=float(args.static_number(call, "negative_slope", 0.01))).value
+    )
 
 
 def _prelu(call: Arguments) -> Value:
     """Apply a single slope, or one per channel."""
     x = _floats(call)
-    weight = formula(call, "weight")
-    axis = one_axis(call, "axis", x.rank, 1 if x.rank > 1 else 0)
+    weight = args.formula(call, "weight")
+    axis = args.one_axis(call, "axis", x.rank, 1 if x.rank > 1 else 0)
     if weight.rank == 1 and weight.shape[0] != 1 and x.rank:
         return x.op("nn.prelu", weight, axis=axis).value
     if weight.rank == 1:
@@ -82,7 +72,7 @@ def _selu(x: Formula) -> Formula:
 
 
 def _celu_of(call: Arguments) -> Value:
-    alpha = float(static_number(call, "alpha", 1.0))
+    alpha = float(args.static_number(call, "alpha", 1.0))
     if alpha == 0:
         raise RefusalError("celu: `alpha` cannot be 0", call.at("alpha"))
     return activations.elu(_floats(call), alpha, 1 / alpha).value
@@ -93,24 +83,27 @@ def _hardsigmoid(x: Formula) -> Formula:
 
 
 def _hardtanh(call: Arguments) -> Value:
-    low, high = static_number(call, "min_val", -1.0), static_number(call, "max_val", 1.0)
-    return activations.limit(formula(call, "x"), float(low), float(high)).value
+    low, high = args.static_number(call, "min_val", -1.0), args.static_number(call, "max_val", 1.0)
+    return activations.limit(args.formula(call, "x"), float(low), float(high)).value
 
 
 def _relu6(call: Arguments) -> Value:
-    return activations.limit(formula(call, "x"), 0, 6).value
+    return activations.limit(args.formula(call, "x"), 0, 6).value
 
 
 def _softplus_of(call: Arguments) -> Value:
     x = _floats(call)
-    beta, threshold = float(static_number(call, "beta", 1.0)), float(static_number(call, "threshold", 20.0))
+    beta, threshold = (
+        float(args.static_number(call, "beta", 1.0)),
+        float(args.static_number(call, "threshold", 20.0)),
+    )
     scaled = x if beta == 1 else x * beta
     soft = special.softplus(scaled) if beta == 1 else special.softplus(scaled) / beta
     return (scaled > threshold).choose(x, soft).value
 
 
 def _shrink_limit(call: Arguments) -> float:
-    return float(static_number(call, "lambd", 0.5))
+    return float(args.static_number(call, "lambd", 0.5))
 
 
 def _softshrink(call: Arguments) -> Value:
@@ -127,8 +120,10 @@ def _hardshrink(call: Arguments) -> Value:
 
 
 def _threshold(call: Arguments) -> Value:
-    x = formula(call, "x")
-    return (x <= static_number(call, "threshold", 0)).choose(static_number(call, "value", 0), x).value
+    x = args.formula(call, "x")
+    return (
+        (x <= args.static_number(call, "threshold", 0)).choose(args.static_number(call, "value", 0), x).value
+    )
 
 
 def _logsigmoid(x: Formula) -> Formula:
@@ -138,8 +133,8 @@ def _logsigmoid(x: Formula) -> Formula:
 def _softmax(operator: str, sign: int = 1) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
         x = _floats(call)
-        one_axis(call, "axis", x.rank, -1)
-        return (x if sign > 0 else -x).op(operator, axis=static_int(call, "axis", -1)).value
+        args.one_axis(call, "axis", x.rank, -1)
+        return (x if sign > 0 else -x).op(operator, axis=args.static_int(call, "axis", -1)).value
 
     return apply_to
 
@@ -147,8 +142,8 @@ def _softmax(operator: str, sign: int = 1) -> Callable[[Arguments], Value]:
 def _glu(call: Arguments) -> Value:
     """Multiply the first half by the sigmoid of the second (Dauphin et al., arXiv:1612.08083)."""
     x = _floats(call)
-    axis = one_axis(call, "axis", x.rank, -1)
-    size = static_size(call, x.shape[axis], call.at("x"))
+    axis = args.one_axis(call, "axis", x.rank, -1)
+    size = args.static_size(call, x.shape[axis], call.at("x"))
     if size % 2:
         raise RefusalError(f"glu: axis {axis} of size {size} does not divide into two halves", call.at("x"))
     halves = [
@@ -159,12 +154,12 @@ def _glu(call: Arguments) -> Value:
 
 
 def _logsumexp(call: Arguments) -> Value:
-    x = as_float(formula(call, "x"))
-    along = axes(call, x.rank)
+    x = args.as_float(args.formula(call, "x"))
+    along = args.axes(call, x.rank)
     if is_empty(x, along):
         raise RefusalError("logsumexp of no elements", call.at("x"))
     every = range(x.rank) if along is None else along
-    return special.logsumexp(x, every, keepdims=flag(call, "keepdims")).value
+    return special.logsumexp(x, every, keepdims=args.flag(call, "keepdims")).value
 
 
 ACTIVATIONS = (
@@ -196,7 +191,7 @@ ACTIVATIONS = (
     _activation(
         "elu",
         "x alpha?=1.0",
-        lambda call: activations.elu(_floats(call), float(static_number(call, "alpha", 1.0))).value,
+        lambda call: activations.elu(_floats(call), float(args.static_number(call, "alpha", 1.0))).value,
         "Return x, or alpha * (exp(x) - 1) where x is negative.",
     ),
     _activation(

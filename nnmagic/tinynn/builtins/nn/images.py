@@ -6,15 +6,7 @@ PyTorch's reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.fun
 from __future__ import annotations
 
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.tinynn.builtins.argument_checks import (
-    choice_argument,
-    dtype_argument,
-    flag,
-    formula,
-    one_axis,
-    static_int,
-    static_size,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
 from nnmagic.tinynn.builtins.numpy.indexing import index_formula, take_with_check
@@ -30,13 +22,12 @@ _DATA = "input=data x=data"
 
 def _embedding(call: Arguments) -> Value:
     """Look up rows of a table; an index out of range is an error."""
-    if is_tensor(call.given["indices"].value) and formula(call, "indices").is_float:
+    if is_tensor(call.given["indices"].value) and args.formula(call, "indices").is_float:
         hint = "the indices come first: embedding(indices, table)"
-        message = (
-            f"embedding: `indices` must be integers, not {dtype_short_name(formula(call, 'indices').dtype)}"
-        )
+        shown = dtype_short_name(args.formula(call, "indices").dtype)
+        message = f"embedding: `indices` must be integers, not {shown}"
         raise RefusalError(message, call.at("indices"), hint=hint)
-    table = formula(call, "weight")
+    table = args.formula(call, "weight")
     if table.rank != 2:
         message = f"embedding: `weight` must be of rank 2, not of shape {format_shape(table.shape)}"
         raise RefusalError(message, call.at("weight"))
@@ -58,14 +49,14 @@ def _one_hot(call: Arguments) -> Value:
         hint = f"write {source_text(call.at('indices'))}[..., None] == arange({source_text(size.span)})"
         message = f"one_hot: `num_classes` must be an int, not {describe(size.value)}"
         raise RefusalError(message, size.span, hint=hint)
-    indices, count = index_formula(call, "indices"), static_int(call, "num_classes")
+    indices, count = index_formula(call, "indices"), args.static_int(call, "num_classes")
     if count < 1:
         raise RefusalError(f"one_hot: `num_classes` is {count}", call.at("num_classes"))
-    axis = one_axis(call, "axis", indices.rank + 1, -1)
+    axis = args.one_axis(call, "axis", indices.rank + 1, -1)
     classes = arange(count, call.span).cast(indices.dtype)
     shape = [count if index == axis else 1 for index in range(indices.rank + 1)]
     result = indices.expand(axis).equal(classes.reshape(shape))
-    return result.cast(dtype_argument(call) or "int64").value
+    return result.cast(args.dtype_argument(call) or "int64").value
 
 
 _RESIZE = {1: "image.resize1d", 2: "image.resize2d", 3: "image.resize3d"}
@@ -85,7 +76,7 @@ def _interpolate(call: Arguments) -> Value:
     if rank not in _RESIZE:
         raise RefusalError(f"{call.name} takes one to three spatial dimensions", call.at("data"))
     default = "nearest"
-    mode = choice_argument(call, "mode", tuple(_METHODS), default)
+    mode = args.choice_argument(call, "mode", tuple(_METHODS), default)
     ranks = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
     if ranks.get(mode, rank) != rank:
         raise call.refusal("mode", f"the mode {mode!r} is for {ranks[mode]} spatial dimensions, not {rank}")
@@ -95,7 +86,7 @@ def _interpolate(call: Arguments) -> Value:
     if method == "nearest_neighbor":
         attrs |= {"coordinate_transformation_mode": "asymmetric", "rounding_method": "floor"}
     else:
-        aligned = flag(call, "align_corners")
+        aligned = args.flag(call, "align_corners")
         attrs["coordinate_transformation_mode"] = "align_corners" if aligned else "half_pixel"
         attrs |= {"cubic_alpha": -0.75} if method == "cubic" else {}
     return operator_formula(_RESIZE[rank], call, "data", **attrs).value
@@ -114,7 +105,7 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
         assert isinstance(factor, int | float)
         size: float = factor
         if name == "scale_factor":
-            size = static_size(call, dim, call.at("data")) * factor
+            size = args.static_size(call, dim, call.at("data")) * factor
         if not 1 <= size < 2**63 or size != int(size):
             hint = "give `size`, the number of pixels"
             raise RefusalError(
@@ -126,7 +117,7 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
 
 def _pixel_shuffle(call: Arguments) -> Value:
     data = float_data(call, 3)
-    factor = static_int(call, "upscale_factor")
+    factor = args.static_int(call, "upscale_factor")
     batched = data if data.rank == 4 else data.expand(0)
     if batched.rank != 4:
         raise RefusalError("pixel_shuffle takes a tensor of rank 3 or 4", call.at("data"))
@@ -136,12 +127,12 @@ def _pixel_shuffle(call: Arguments) -> Value:
 
 def _pixel_unshuffle(call: Arguments) -> Value:
     data = float_data(call, 3)
-    factor = static_int(call, "downscale_factor")
+    factor = args.static_int(call, "downscale_factor")
     *batch, c, h, w = data.shape
-    rows, columns = (static_size(call, dim, call.at("data")) for dim in (h, w))
+    rows, columns = (args.static_size(call, dim, call.at("data")) for dim in (h, w))
     if factor < 1 or rows % factor or columns % factor:
         raise RefusalError(f"pixel_unshuffle: {rows} x {columns} pixels do not divide by {factor}", call.span)
-    channels = static_size(call, c, call.at("data"))
+    channels = args.static_size(call, c, call.at("data"))
     split = data.reshape((*batch, channels, rows // factor, factor, columns // factor, factor))
     first = len(batch)
     order = split.transpose((*range(first + 1), *(first + axis for axis in (2, 4, 1, 3))))

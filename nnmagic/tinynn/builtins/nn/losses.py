@@ -9,17 +9,7 @@ from collections.abc import Callable
 
 from nnmagic.relay.functions.special import log_of_one_plus_exp
 from nnmagic.relay.signatures import format_shape
-from nnmagic.tinynn.builtins.argument_checks import (
-    choice_argument,
-    flag,
-    formula,
-    one_axis,
-    pair,
-    require_float,
-    require_rank,
-    static_int,
-    static_number,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.numpy.indexing import check_indices, take_with_check
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -34,7 +24,7 @@ _NAMES = "predictions=input targets=target x=input"
 
 
 def _reduce(call: Arguments, losses: Formula, default: str = "mean") -> Value:
-    how = choice_argument(call, "reduction", _REDUCTIONS, default)
+    how = args.choice_argument(call, "reduction", _REDUCTIONS, default)
     return losses.value if how == "none" else losses.reduce(how).value
 
 
@@ -48,8 +38,8 @@ def _pairs(call: Arguments) -> tuple[Formula, Formula]:
 
     Shapes that only broadcast are refused; PyTorch warns of them.
     """
-    one, other = pair(call, "input", "target")
-    require_float(call, one, "input")
+    one, other = args.pair(call, "input", "target")
+    args.require_float(call, one, "input")
     if one.rank != other.rank or any(map(dims_differ, one.shape, other.shape)):
         raise RefusalError(
             _shapes_differ(call, one, other), call.span, hint="both must have one shape: reshape one of them"
@@ -68,14 +58,14 @@ def _difference_loss(
 
 
 def _positive_number(call: Arguments, name: str) -> float:
-    bound = float(static_number(call, name, 1.0))
+    bound = float(args.static_number(call, name, 1.0))
     if bound <= 0:
         raise call.refusal(name, f"`{name}` must be above 0")
     return bound
 
 
 def _smooth(call: Arguments, gap: Formula) -> Formula:
-    if static_number(call, "beta", 1.0) == 0:
+    if args.static_number(call, "beta", 1.0) == 0:
         return gap.abs()
     size, beta = gap.abs(), _positive_number(call, "beta")
     return (size < beta).choose(gap * gap * (0.5 / beta), size - 0.5 * beta)
@@ -87,7 +77,7 @@ def _huber(call: Arguments, gap: Formula) -> Formula:
 
 
 def _apply_weight(call: Arguments, losses: Formula) -> Formula:
-    return losses * formula(call, "weight") if "weight" in call else losses
+    return losses * args.formula(call, "weight") if "weight" in call else losses
 
 
 def _binary_cross_entropy(call: Arguments) -> Value:
@@ -103,14 +93,14 @@ def _binary_with_logits(call: Arguments) -> Value:
     yes, no = x.op("minimum", 0) - common, (-x).op("minimum", 0) - common
     positive = y * yes
     if "pos_weight" in call:
-        positive = positive * formula(call, "pos_weight")
+        positive = positive * args.formula(call, "pos_weight")
     return _reduce(call, _apply_weight(call, -(positive + (1 - y) * no)))
 
 
 def _kl_div(call: Arguments) -> Value:
     """Compute target * (log(target) - input), where 0 * log(0) is 0; ``input`` is a logarithm."""
     x, y = _pairs(call)
-    weights, logs = (y.exp(), y) if flag(call, "log_target") else (y, y.equal(0).choose(1, y).log())
+    weights, logs = (y.exp(), y) if args.flag(call, "log_target") else (y, y.equal(0).choose(1, y).log())
     losses = weights * (logs - x)
     if "reduction" in call and call.static("reduction") == "batchmean":
         total = losses.reduce("sum")
@@ -130,7 +120,7 @@ def _rows(call: Arguments, losses: Formula) -> int:
 
 def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
     """Return the argument ``weight``: one number per class."""
-    weights = formula(call, "weight")
+    weights = args.formula(call, "weight")
     if weights.rank != 1 or dims_differ(weights.shape[0], data.shape[axis]):
         raise call.refusal("weight", "`weight` must have a number for each class")
     return weights
@@ -138,7 +128,7 @@ def _class_weights(call: Arguments, data: Formula, axis: int) -> Formula:
 
 def _likelihood(call: Arguments, logs: Formula) -> Value:
     """Return the negative log-likelihoods of the target classes; ``ignore_index`` marks targets to skip."""
-    target = formula(call, "target")
+    target = args.formula(call, "target")
     if not target.is_integer:
         raise call.refusal("target", "`target` must be integers, the classes")
     axis = 0 if logs.rank == 1 else 1
@@ -149,7 +139,7 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
             call.span,
             hint="the targets lack the axis of the classes, axis 1",
         )
-    ignored = static_int(call, "ignore_index", -100)
+    ignored = args.static_int(call, "ignore_index", -100)
     wide = target.cast("int64")
     skipped = wide.equal(ignored)
     indices = skipped.choose(0, wide)
@@ -160,7 +150,7 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
         weights = take_with_check(call, _class_weights(call, logs, axis), indices, 0, "target")
     weights = skipped.choose(0, weights)
     losses = -(chosen * weights)
-    how = choice_argument(call, "reduction", _REDUCTIONS, "mean")
+    how = args.choice_argument(call, "reduction", _REDUCTIONS, "mean")
     if how == "none":
         return losses.value
     total = losses.reduce("sum")
@@ -170,9 +160,9 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
 def _nll_loss(call: Arguments) -> Value:
     if "weights" in call:  # Relay's keyword
         return relay_call("nn.nll_loss", call, {"input": "predictions", "target": "targets"})
-    logs = formula(call, "input")
-    require_float(call, logs, "input")
-    require_rank(call, logs, "input", 1)
+    logs = args.formula(call, "input")
+    args.require_float(call, logs, "input")
+    args.require_rank(call, logs, "input", 1)
     return _likelihood(call, logs)
 
 
@@ -186,14 +176,14 @@ def _cross_entropy(call: Arguments) -> Value:
     for name in ("input", "target"):
         if name not in call:
             raise RefusalError(f"cross_entropy: missing argument `{name}`", call.span)
-    x = formula(call, "input")
-    require_float(call, x, "input")
+    x = args.formula(call, "input")
+    args.require_float(call, x, "input")
     axis = 0 if x.rank == 1 else 1
     if x.rank == 0:
         raise RefusalError("cross_entropy of a scalar", call.at("input"))
-    smoothing = float(static_number(call, "label_smoothing", 0.0))
+    smoothing = float(args.static_number(call, "label_smoothing", 0.0))
     logs = x.op("nn.log_softmax", axis=axis)
-    target = formula(call, "target")
+    target = args.formula(call, "target")
     if not target.is_float:
         if smoothing:
             hint = "give the probabilities of the classes: one_hot(target, n).astype(f32)"
@@ -217,11 +207,11 @@ def _cross_entropy(call: Arguments) -> Value:
 
 
 def _cosine_similarity(call: Arguments) -> Value:
-    one, other = pair(call, "x1", "x2")
-    require_float(call, one, "x1")
+    one, other = args.pair(call, "x1", "x2")
+    args.require_float(call, one, "x1")
     one, other = broadcast_together(call, [one, other])
-    axis = one_axis(call, "axis", one.rank, 1 if one.rank > 1 else 0)
-    epsilon = float(static_number(call, "eps", 1e-8))
+    axis = args.one_axis(call, "axis", one.rank, 1 if one.rank > 1 else 0)
+    epsilon = float(args.static_number(call, "eps", 1e-8))
     dot = (one * other).reduce("sum", (axis,))
 
     def length(x: Formula) -> Formula:

@@ -7,14 +7,7 @@ import math
 from nnmagic.relay.functions.normalization import rms_norm, scale_and_shift, scale_channels, standardize
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import format_shape
-from nnmagic.tinynn.builtins.argument_checks import (
-    axes,
-    flag,
-    formula,
-    static_int,
-    static_number,
-    static_size,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
 from nnmagic.tinynn.builtins.nn.training import batch_statistics
@@ -28,13 +21,13 @@ _DATA = "input=data x=data"
 
 
 def _optional(call: Arguments, name: str) -> Formula | None:
-    return formula(call, name) if name in call else None
+    return args.formula(call, name) if name in call else None
 
 
 def _vectors(call: Arguments, data: Formula, *names: str) -> None:
     for name in names:
         if name in call:
-            vector = formula(call, name)
+            vector = args.formula(call, name)
             if vector.rank != 1 or dims_differ(vector.shape[0], data.shape[1]):
                 shapes = f"{format_shape(vector.shape)}, the data {format_shape(data.shape)}"
                 message = f"`{name}` has the shape {shapes}"
@@ -70,14 +63,14 @@ def _batch_norm(call: Arguments) -> Value:
             raise RefusalError(f"batch_norm: missing argument `{name}`", call.span)
     data = float_data(call, 2)
     _vectors(call, data, "running_mean", "running_var", "weight", "bias")
-    if flag(call, "training"):
+    if args.flag(call, "training"):
         return batch_statistics(call, data)
-    mean = formula(call, "running_mean")
+    mean = args.formula(call, "running_mean")
     weight = _optional(call, "weight") or mean.op("ones_like")
     bias = _optional(call, "bias") or mean.op("zeros_like")
     operands = [
         Operand(operand.value, call.span)
-        for operand in (data, weight, bias, mean, formula(call, "running_var"))
+        for operand in (data, weight, bias, mean, args.formula(call, "running_var"))
     ]
     attrs = {"axis": 1, "epsilon": _epsilon(call)}
     result = call_operator(OPERATORS["nn.batch_norm"], operands, attrs, call.span)
@@ -124,7 +117,7 @@ def _last_axes(call: Arguments, data: Formula) -> tuple[int, ...]:
 
 
 def _epsilon(call: Arguments, default: float = 1e-5) -> float:
-    return float(static_number(call, "eps", static_number(call, "epsilon", default)))
+    return float(args.static_number(call, "eps", args.static_number(call, "epsilon", default)))
 
 
 def _layer_norm(call: Arguments) -> Value:
@@ -135,7 +128,9 @@ def _layer_norm(call: Arguments) -> Value:
     data = float_data(call, 1)
     weight, bias = _optional(call, "weight"), _optional(call, "bias")
     along = (
-        _last_axes(call, data) if "normalized_shape" in call else axes(call, data.rank) or (data.rank - 1,)
+        _last_axes(call, data)
+        if "normalized_shape" in call
+        else args.axes(call, data.rank) or (data.rank - 1,)
     )
     is_last = "normalized_shape" in call and len(along) == 1
     if is_last and weight is not None and bias is not None and weight.rank == bias.rank == 1:
@@ -153,7 +148,7 @@ def _rms_norm(call: Arguments) -> Value:
     elif "normalized_shape" in call:
         along = _last_axes(call, data)
     else:
-        along = axes(call, data.rank) or along
+        along = args.axes(call, data.rank) or along
     smallest = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}[
         data.dtype
     ]
@@ -169,8 +164,8 @@ def _group_norm(call: Arguments) -> Value:
     data = float_data(call, 2)
     if "num_groups" not in call:
         raise RefusalError("group_norm: missing argument `num_groups`", call.span)
-    groups = static_int(call, "num_groups")
-    channels = static_size(call, data.shape[1], call.at("data"), "the number of channels")
+    groups = args.static_int(call, "num_groups")
+    channels = args.static_size(call, data.shape[1], call.at("data"), "the number of channels")
     if groups < 1 or channels % groups:
         message = f"group_norm: {channels} channels do not divide into {groups} groups"
         raise RefusalError(message, call.at("num_groups"))
@@ -195,8 +190,8 @@ def _instance_norm(call: Arguments) -> Value:
 def _normalize(call: Arguments) -> Value:
     """Compute x / max(norm, eps), as PyTorch does, with the norm of order p along an axis."""
     data = float_data(call, 1)
-    along = axes(call, data.rank) if "axis" in call else (1,) if data.rank > 1 else (0,)
-    order, epsilon = float(static_number(call, "p", 2.0)), float(static_number(call, "eps", 1e-12))
+    along = args.axes(call, data.rank) if "axis" in call else (1,) if data.rank > 1 else (0,)
+    order, epsilon = float(args.static_number(call, "p", 2.0)), float(args.static_number(call, "eps", 1e-12))
     if order == 2:
         length = (data * data).reduce("sum", along, keepdims=True).sqrt()
     elif order == 1:

@@ -8,14 +8,7 @@ from __future__ import annotations
 import math
 
 from nnmagic.relay.complex_numbers.operators import ANGLE, IMAG, MAKE, REAL
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_float,
-    as_formula,
-    flag,
-    formula,
-    python_number,
-    static_value_or_none,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.numpy.mathematics import float_function, fold_numbers, signbit
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function, free_function, numpy_function
@@ -64,18 +57,18 @@ def _log1p(z: Formula) -> Formula:
 
 
 def _real(call: Arguments) -> Value:
-    return fold_numbers(call, "real") or real_part(formula(call, "val")).value
+    return fold_numbers(call, "real") or real_part(args.formula(call, "val")).value
 
 
 def _imag(call: Arguments) -> Value:
-    return fold_numbers(call, "imag") or imaginary_part(formula(call, "val")).value
+    return fold_numbers(call, "imag") or imaginary_part(args.formula(call, "val")).value
 
 
 def _conjugate(call: Arguments) -> Value:
     folded = fold_numbers(call, "conjugate")
     if folded is not None:
         return folded
-    data = formula(call, "x")
+    data = args.formula(call, "x")
     if data.dtype == "bool":
         span = call.at("x")
         hint = f"leave it out: {source_text(span)} is its own conjugate"
@@ -85,12 +78,12 @@ def _conjugate(call: Arguments) -> Value:
 
 def _angle(call: Arguments) -> Value:
     """Compute angles in the complex plane; of real numbers 0 or pi, by their sign."""
-    degrees = flag(call, "deg")
-    data = formula(call, "z")
+    degrees = args.flag(call, "deg")
+    data = args.formula(call, "z")
     if data.is_complex:
         result = data.op(ANGLE)
     else:
-        data = data.cast("float64") if data.dtype == "bool" else as_float(data)
+        data = data.cast("float64") if data.dtype == "bool" else args.as_float(data)
         flat = signbit(data).choose(math.pi, data.op("zeros_like"))
         result = data.op("isnan").choose(data, flat)
     return (result * (180 / math.pi) if degrees else result).value
@@ -105,7 +98,7 @@ def _has_none(call: Arguments) -> Value:
 
 
 def _imaginary_part(call: Arguments) -> Formula:
-    data = formula(call, "x")
+    data = args.formula(call, "x")
     return imaginary_part(data.cast("uint8") if data.dtype == "bool" else data)
 
 
@@ -115,7 +108,7 @@ def _is_real(call: Arguments) -> Value:
 
 def _real_if_close(call: Arguments) -> Value:
     """Return real numbers as they are; of complex ones the dtype would depend on the values."""
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     if data.is_complex:
         text = source_text(call.at("a"))
         message = "real_if_close: whether the result is complex would depend on the values"
@@ -126,15 +119,15 @@ def _real_if_close(call: Arguments) -> Value:
 def _complex(call: Arguments) -> Value:
     """Convert a number, or a real and an imaginary part, as Python's ``complex``."""
     operands = [as_number(call.given[name]) for name in ("real", "imag") if name in call]
-    known = [static_value_or_none(operand.value) for operand in operands]
+    known = [args.static_value_or_none(operand.value) for operand in operands]
     numbers = [number for number in known if isinstance(number, bool | int | float | complex)]
     if len(numbers) == len(operands):
         return Known(complex(*numbers))
     for operand in operands:
-        if python_number(operand.value) is None and not _is_scalar(operand):
+        if args.python_number(operand.value) is None and not _is_scalar(operand):
             hint = "write x.astype(c128) for every element" if is_tensor(operand.value) else None
             raise RefusalError(f"complex() of {describe(operand.value)}", operand.span, hint=hint)
-    parts = [as_formula(operand, call.span, "complex").value for operand in operands]
+    parts = [args.as_formula(operand, call.span, "complex").value for operand in operands]
     components = [Formula(cast(part, "complex128", call.span), call.span) for part in parts]
     number = components[0] if len(components) == 1 else components[0] + components[1] * 1j
     return Computed(number.value.expr, number.value.type, weak=True)

@@ -5,18 +5,7 @@ from __future__ import annotations
 from nnmagic.limits import MAX_ITEMS, MAX_RANK
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import is_complex
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    constant_array,
-    dtype_argument,
-    dtype_of_operand,
-    flag,
-    formula,
-    shape_argument,
-    static_int,
-    static_value_or_none,
-    unify_dtypes,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.numpy.spaced_numbers import (
     arange_of,
     constant_number,
@@ -37,13 +26,13 @@ from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, full
 
 def _array(call: Arguments) -> v.Value:
     """Convert nested lists of numbers or tensors, or a tensor, with ``ndmin`` dimensions or more."""
-    value, rank = _convert(call), static_int(call, "ndmin", 0)
+    value, rank = _convert(call), args.static_int(call, "ndmin", 0)
     given = call.given["object"].value
     if (
         call.name == "array"
         and isinstance(value, v.Computed)
         and value == given
-        and flag(call, "copy", default=True)
+        and args.flag(call, "copy", default=True)
     ):
         value = (
             Formula(value, call.span).op("copy").value if tensor_type(call.given["object"]).shape else value
@@ -60,16 +49,16 @@ def _contiguous(call: Arguments) -> v.Value:
 
 def _with_leading_axes(call: Arguments, value: v.Value, rank: int) -> v.Value:
     """Insert axes of size 1 in front until there are ``rank``."""
-    data = as_formula(v.Operand(value, call.span), call.span, call.name)
+    data = args.as_formula(v.Operand(value, call.span), call.span, call.name)
     missing = rank - data.rank
     return data.op("expand_dims", axis=0, num_newaxis=missing).value if missing > 0 else value
 
 
 def _convert(call: Arguments) -> v.Value:
-    operand, dtype = call.given["object"], dtype_argument(call)
-    static = static_value_or_none(operand.value)
+    operand, dtype = call.given["object"], args.dtype_argument(call)
+    static = args.static_value_or_none(operand.value)
     if isinstance(static, tuple) and not _holds_sizes(operand.value):
-        return constant_array(call, "object", dtype)
+        return args.constant_array(call, "object", dtype)
     if is_number(static) and dtype is not None:
         assert isinstance(static, bool | int | float | complex)
         return number_constant(static, dtype, operand.span)
@@ -88,14 +77,14 @@ def _stack_nested_lists(operand: v.Operand, call: Arguments) -> Formula:
     """Stack nested lists of tensors."""
     value = operand.value
     if not isinstance(value, v.TupleOf) or not value.items or value.whole is not None:
-        return as_formula(operand, call.span, call.name)
+        return args.as_formula(operand, call.span, call.name)
     parts = [
         v.Operand(_stack_nested_lists(v.Operand(item, operand.span), call).value, operand.span)
         if isinstance(item, v.TupleOf)
         else v.Operand(item, operand.span)
         for item in value.items
     ]
-    tensors = unify_dtypes(call, parts)
+    tensors = args.unify_dtypes(call, parts)
     for tensor in tensors:
         if tensor.shape != tensors[0].shape:
             shown = f"{format_shape(tensors[0].shape)} and {format_shape(tensor.shape)}"
@@ -108,7 +97,7 @@ def fill(call: Arguments, value: Formula, shape: v.Operand) -> v.Value:
     sizes = dynamic_sizes(shape)
     if sizes is not None:
         return full(value.value, sizes, call.span)
-    dims = shape_argument(Arguments(call.name, {"shape": shape}, call.span), "shape")
+    dims = args.shape_argument(Arguments(call.name, {"shape": shape}, call.span), "shape")
     return value.op("full", shape=dims, dtype=value.dtype).value
 
 
@@ -116,11 +105,11 @@ def _creator(name: str, number: int) -> Builtin:
     """Declare zeros, ones or empty (which gives zeros): f64 unless a dtype is given."""
 
     def apply_to(call: Arguments) -> v.Value:
-        dtype = dtype_argument(call) or "float64"
+        dtype = args.dtype_argument(call) or "float64"
         if dynamic_sizes(call.given["shape"]) is not None:
             value = Formula(constant_number(number, dtype, call.span), call.span)
             return fill(call, value, call.given["shape"])
-        shape = shape_argument(call, "shape")
+        shape = args.shape_argument(call, "shape")
         return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
 
     what = "ones" if number else "zeros"
@@ -135,7 +124,7 @@ def _full(call: Arguments) -> v.Value:
     Relay's ``full(value, shape=..., dtype=...)`` works by keyword.
     """
     shape, operand = _shape_and_value(call)
-    value = _fill_value(call, operand, dtype_argument(call))
+    value = _fill_value(call, operand, args.dtype_argument(call))
     if value.rank:
         hint = "write broadcast_to(x, shape)"
         raise v.RefusalError(
@@ -145,10 +134,10 @@ def _full(call: Arguments) -> v.Value:
 
 
 def _fill_value(call: Arguments, operand: v.Operand, dtype: str | None) -> Formula:
-    number = static_value_or_none(operand.value)
+    number = args.static_value_or_none(operand.value)
     if dtype is not None and isinstance(number, bool | int | float | complex):
         return Formula(constant_number(number, dtype, operand.span), call.span)
-    value = as_formula(operand, call.span, f"{call.name}: `fill_value`")
+    value = args.as_formula(operand, call.span, f"{call.name}: `fill_value`")
     return value if dtype is None else value.cast(dtype)
 
 
@@ -166,8 +155,8 @@ def _like(name: str, number: int | None) -> Builtin:
     """Declare a function that takes the shape and dtype of another tensor, static or dynamic."""
 
     def apply_to(call: Arguments) -> v.Value:
-        like = formula(call, "a")
-        dtype = dtype_argument(call) or like.dtype
+        like = args.formula(call, "a")
+        dtype = args.dtype_argument(call) or like.dtype
         if number is not None:
             if like.is_complex and not is_complex(dtype):
                 like = like.abs()
@@ -192,28 +181,28 @@ def _eye(call: Arguments) -> v.Value:
     rows = size_argument(call, "N")
     columns = size_argument(call, "M", rows)
     return unit_matrix(
-        rows, columns, static_int(call, "k", 0), dtype_argument(call) or "float64", call.span
+        rows, columns, args.static_int(call, "k", 0), args.dtype_argument(call) or "float64", call.span
     ).value
 
 
 def _identity(call: Arguments) -> v.Value:
     size = size_argument(call, "n")
-    return unit_matrix(size, size, 0, dtype_argument(call) or "float64", call.span).value
+    return unit_matrix(size, size, 0, args.dtype_argument(call) or "float64", call.span).value
 
 
 def _tri(call: Arguments) -> v.Value:
     rows = size_argument(call, "N", negative_is_none=True)
     columns = size_argument(call, "M", rows, negative_is_none=True)
-    row, column = row_and_column(rows, columns, static_int(call, "k", 0), call.span)
-    return (column <= row).cast(dtype_argument(call) or "float64").value
+    row, column = row_and_column(rows, columns, args.static_int(call, "k", 0), call.span)
+    return (column <= row).cast(args.dtype_argument(call) or "float64").value
 
 
 def _vander(call: Arguments) -> v.Value:
     """Return powers as columns, in int64 or float64: in the dtype that NumPy gives the numbers and int64."""
-    data = formula(call, "x")
+    data = args.formula(call, "x")
     if data.rank != 1:
         raise v.RefusalError("vander takes a tensor of rank 1", call.at("x"))
-    count = static_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
+    count = args.static_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
     if not 1 <= count <= MAX_ITEMS:
         span = call.given.get("N", call.given["x"]).span
         raise v.RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", span)
@@ -222,18 +211,18 @@ def _vander(call: Arguments) -> v.Value:
     powers = [data.op("ones_like")]
     for _ in range(count - 1):
         powers.append(powers[-1] * data)
-    return stack(powers if flag(call, "increasing") else powers[::-1], 1).value
+    return stack(powers if args.flag(call, "increasing") else powers[::-1], 1).value
 
 
 def _astype(call: Arguments) -> v.Value:
-    dtype, data = dtype_of_operand(call.given["dtype"], call.name), formula(call, "x")
+    dtype, data = args.dtype_of_operand(call.given["dtype"], call.name), args.formula(call, "x")
     if dtype == "bool" and data.dtype != "bool":
         return data.truth().value
     return data.cast(dtype).value
 
 
 def _copy(call: Arguments) -> v.Value:
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     return data.op("copy").value if data.rank else data.value
 
 

@@ -8,14 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.limits import MAX_ITEMS
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    formula,
-    one_axis,
-    require_rank,
-    static_int,
-    static_number,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.numpy.indexing import wrap_indices
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, size_along, slice_axis
@@ -25,15 +18,16 @@ from nnmagic.tinynn.values.values import Computed, RefusalError, TupleOf, Value
 
 
 def _diff(call: Arguments) -> Value:
-    data = formula(call, "a")
-    require_rank(call, data, "a", 1)
-    axis, times = one_axis(call, "axis", data.rank, -1), static_int(call, "n", 1)
+    data = args.formula(call, "a")
+    args.require_rank(call, data, "a", 1)
+    axis, times = args.one_axis(call, "axis", data.rank, -1), args.static_int(call, "n", 1)
     if times < 0:
         raise RefusalError("diff: `n` must not be negative", call.at("n"))
     ends = [name for name in ("prepend", "append") if name in call]
     if ends:
         parts = {
-            name: as_formula(call.given[name], call.span, f"diff: `{name}`").cast(data.dtype) for name in ends
+            name: args.as_formula(call.given[name], call.span, f"diff: `{name}`").cast(data.dtype)
+            for name in ends
         }
         shape = tuple(1 if index == axis else dim for index, dim in enumerate(data.shape))
         whole = {
@@ -53,14 +47,14 @@ def _diff(call: Arguments) -> Value:
 
 def _gradient(call: Arguments) -> Value:
     """Compute central differences, one-sided at the ends, for a constant step."""
-    values = formula(call, "f")
+    values = args.formula(call, "f")
     if values.dtype == "bool":
         message = f"{call.name} takes numbers, not bools: there is no difference of two bools"
         shown = source_text(call.at("f"))
         raise RefusalError(message, call.at("f"), hint=f"convert them, as in {shown}.astype(f32)")
     data = _as_float(values)
-    step = static_number(call, "step", 1.0)
-    axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
+    step = args.static_number(call, "step", 1.0)
+    axes = (args.one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
     results = []
     for axis in axes:
         size = data.shape[axis]
@@ -96,14 +90,14 @@ def _gradient_of_dynamic_size(call: Arguments, data: Formula, axis: int, step: f
 
 def _trapezoid(call: Arguments) -> Value:
     """Add up the trapezoids; like NumPy's, sums and differences of integers and bools keep their dtype."""
-    data = formula(call, "y")
-    require_rank(call, data, "y", 1)
-    axis = one_axis(call, "axis", data.rank, -1)
+    data = args.formula(call, "y")
+    args.require_rank(call, data, "y", 1)
+    axis = args.one_axis(call, "axis", data.rank, -1)
     later, earlier = slice_axis(data, axis, 1, None), slice_axis(data, axis, 0, -1)
     areas = later | earlier if data.dtype == "bool" else later + earlier
     if "x" in call:
-        points = formula(call, "x")
-        require_rank(call, points, "x", 1)
+        points = args.formula(call, "x")
+        args.require_rank(call, points, "x", 1)
         along = 0 if points.rank == 1 else axis
         gaps = _subtract_neighbours(points, along)
         if points.rank == 1:
@@ -118,8 +112,8 @@ def _trapezoid(call: Arguments) -> Value:
         weights = np.ones([size if index == axis else 1 for index in range(data.rank)])
         weights.flat[[0, -1]] = 0.5
         whole = (data * constant_of(weights.astype(data.dtype), data.dtype, call.span)).reduce("sum", (axis,))
-        return (whole * static_number(call, "dx", 1.0)).value
-    return (_as_float(areas) * static_number(call, "dx", 1.0) * 0.5).reduce("sum", (axis,)).value
+        return (whole * args.static_number(call, "dx", 1.0)).value
+    return (_as_float(areas) * args.static_number(call, "dx", 1.0) * 0.5).reduce("sum", (axis,)).value
 
 
 def _as_float(data: Formula) -> Formula:
@@ -133,13 +127,13 @@ def _subtract_neighbours(data: Formula, axis: int) -> Formula:
 
 
 def _ediff1d(call: Arguments) -> Value:
-    data = formula(call, "ary").flat()
+    data = args.formula(call, "ary").flat()
     return (slice_axis(data, 0, 1, None) - slice_axis(data, 0, 0, -1)).value
 
 
 def _interp(call: Arguments) -> Value:
     """Interpolate linearly, constant beyond the ends; ``xp`` must increase. f64, as in NumPy."""
-    queries, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
+    queries, points, values = (args.formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
     if points.rank != 1 or values.rank != 1 or points.shape != values.shape:
         raise RefusalError("interp: `xp` and `fp` must be of rank 1 and one length", call.span)
     if points.shape[0] == 0:
@@ -159,9 +153,9 @@ def _interp(call: Arguments) -> Value:
     first, last = (of(values, index) for index in ends)
     low, high = (of(points, index) for index in ends)
     if "left" in call:
-        first = first.like(static_number(call, "left", 0.0))
+        first = first.like(args.static_number(call, "left", 0.0))
     if "right" in call:
-        last = last.like(static_number(call, "right", 0.0))
+        last = last.like(args.static_number(call, "right", 0.0))
     result = (wanted < low).choose(first, (wanted > high).choose(last, inner))
     result = (wanted.op("isnan") & ~single).choose(wanted, result)
     return (result if queries.rank else result.reshape(())).value

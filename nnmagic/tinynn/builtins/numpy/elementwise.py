@@ -12,15 +12,7 @@ from functools import partial
 from nnmagic.relay.functions.special import ignoring_nan
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.tinynn.builtins.argument_checks import (
-    flag,
-    float_pair,
-    formula,
-    pair,
-    static_number,
-    static_value_or_none,
-    tensors_or_numbers,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.numpy.indexing import nonzero
 from nnmagic.tinynn.builtins.numpy.mathematics import fold_numbers
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -40,22 +32,22 @@ _EXACT = 2**53
 
 def _clip(call: Arguments) -> Value:
     """Limit elements to bounds: None, a number that the dtype can hold, or a tensor of the data's dtype."""
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     given = [call.given[name].value for name in ("a_min", "a_max") if name in call]
-    data = data.cast(dtype_beside_numbers(data.dtype, map(static_value_or_none, given)))
+    data = data.cast(dtype_beside_numbers(data.dtype, map(args.static_value_or_none, given)))
     bounds: dict[str, Formula] = {}
     numbers: dict[str, bool | int | float] = {}
     for name in ("a_min", "a_max"):
         if name not in call:
             continue
         operand = as_number(call.given[name])
-        static = static_value_or_none(operand.value)
+        static = args.static_value_or_none(operand.value)
         if isinstance(static, bool | int | float):
             numbers[name] = static
             bounds[name] = Formula(number_constant(static, data.dtype, operand.span), call.span)
         elif is_tensor(operand.value) or isinstance(static, tuple):
             inner = Arguments(call.name, {"a": Operand(data.value, call.at("a")), name: operand}, call.span)
-            data, bounds[name] = pair(inner, "a", name)
+            data, bounds[name] = args.pair(inner, "a", name)
             common_shape(call, [data.shape, bounds[name].shape])
         else:
             message = f"clip: `{name}` must be a number or a tensor, not {describe(operand.value)}"
@@ -73,7 +65,7 @@ def _operation(name: str, summary: str, operation: str) -> Builtin:
     """Declare a Python operator under NumPy's name."""
 
     def apply_to(call: Arguments) -> Value:
-        lhs, rhs = tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
+        lhs, rhs = args.tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
         return binary(NAMED[operation], call.name, lhs, rhs, call.span)
 
     return numpy_function(name, "x1 x2", apply_to, summary, "lhs=x1 rhs=x2 input=x1 other=x2")
@@ -115,7 +107,7 @@ def _binary_function(
         folded = fold_numbers(call, name)
         if folded is not None:
             return folded
-        lhs, rhs = (float_pair if floats else pair)(call, "x1", "x2")
+        lhs, rhs = (args.float_pair if floats else args.pair)(call, "x1", "x2")
         return function(lhs, rhs).value
 
     return numpy_function(name, "x1 x2", apply_to, summary, "lhs=x1 rhs=x2 input=x1 other=x2")
@@ -128,7 +120,7 @@ def _logical(name: str, summary: str) -> Builtin:
         folded = fold_numbers(call, name)
         if folded is not None:
             return folded
-        lhs, rhs = (formula(call, parameter).truth() for parameter in ("x1", "x2"))
+        lhs, rhs = (args.formula(call, parameter).truth() for parameter in ("x1", "x2"))
         return lhs.op(name, rhs).value
 
     return numpy_function(name, "x1 x2", apply_to, summary, "lhs=x1 rhs=x2")
@@ -170,20 +162,20 @@ def equal_numbers(lhs: Formula, rhs: Formula) -> Formula:
 
 
 def _closeness(call: Arguments) -> Formula:
-    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = args.pair(call, "a", "b")
     if not lhs.is_float and not lhs.is_complex:
         lhs, rhs = lhs.cast("float64"), rhs.cast("float64")
-    rtol, atol = static_number(call, "rtol", 1e-5), static_number(call, "atol", 1e-8)
+    rtol, atol = args.static_number(call, "rtol", 1e-5), args.static_number(call, "atol", 1e-8)
     near = (lhs - rhs).abs() <= (atol + rtol * rhs.abs())
     close = (near & rhs.op("isfinite")) | equal_numbers(lhs, rhs)
-    if flag(call, "equal_nan"):
+    if args.flag(call, "equal_nan"):
         close = close | (lhs.op("isnan") & rhs.op("isnan"))
     return close
 
 
 def _array_equal(call: Arguments) -> Value:
     """Return whether shapes and elements are equal; dynamic shapes are compared at run time."""
-    lhs, rhs = pair(call, "a1", "a2")
+    lhs, rhs = args.pair(call, "a1", "a2")
     alike = same_shape(lhs.value, rhs.value, call.span)
     if alike is False:
         return Known(value=False)
@@ -191,7 +183,7 @@ def _array_equal(call: Arguments) -> Value:
         lhs, rhs = lhs.flat(), rhs.flat()
         lhs, rhs = _truncate_like(lhs, rhs), _truncate_like(rhs, lhs)
     same = equal_numbers(lhs, rhs)
-    if flag(call, "equal_nan") and lhs.is_float:
+    if args.flag(call, "equal_nan") and lhs.is_float:
         same = same | (lhs.op("isnan") & rhs.op("isnan"))
     result = same.op("all")
     return (result & Formula(alike, call.span) if isinstance(alike, Computed) else result).value
@@ -206,13 +198,13 @@ def _truncate_like(vector: Formula, like: Formula) -> Formula:
 
 
 def _where(call: Arguments) -> Value:
-    condition = formula(call, "condition").truth()
+    condition = args.formula(call, "condition").truth()
     if "x" not in call and "y" not in call:
         return nonzero(condition)
     if "x" not in call or "y" not in call:
         hint = "it is called as where(condition, x, y)"
         raise RefusalError("where takes both x and y, or neither", call.span, hint=hint)
-    lhs, rhs = pair(call, "x", "y")
+    lhs, rhs = args.pair(call, "x", "y")
     operands = [
         Operand(condition.value, call.at("condition")),
         Operand(lhs.value, call.at("x")),
@@ -222,7 +214,7 @@ def _where(call: Arguments) -> Value:
 
 
 def _divmod(call: Arguments) -> Value:
-    lhs, rhs = tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
+    lhs, rhs = args.tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
     return TupleOf(
         tuple(binary(NAMED[name], call.name, lhs, rhs, call.span) for name in ("floor_divide", "mod"))
     )

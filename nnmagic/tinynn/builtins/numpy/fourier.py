@@ -12,18 +12,7 @@ import numpy as np
 
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import is_complex, is_float
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    axes,
-    choice_argument,
-    dtype_argument,
-    formula,
-    one_axis,
-    require_rank,
-    static_int,
-    static_number,
-    static_size,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.numpy.complex_numbers import make_complex
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, static_slice
@@ -61,7 +50,7 @@ def _complex_numbers(call: Arguments, data: Formula) -> Formula:
 
 def _resize(call: Arguments, data: Formula, axis: int, length: int) -> Formula:
     """Cut an axis, or put zeros behind it."""
-    size = static_size(call, data.shape[axis], call.at("a"), "the size of the axis")
+    size = args.static_size(call, data.shape[axis], call.at("a"), "the size of the axis")
     if size >= length:
         return data if size == length else static_slice(data, axis, 0, length)
     pad_width = [(0, length - size if index == axis else 0) for index in range(data.rank)]
@@ -72,7 +61,7 @@ def _resize(call: Arguments, data: Formula, axis: int, length: int) -> Formula:
 def _length(call: Arguments, size: object, *, real_result: bool = False) -> int | None:
     """Return the length of the transform; None where a call decides."""
     if "n" in call:
-        length = static_int(call, "n")
+        length = args.static_int(call, "n")
         if length < 1:
             raise call.refusal("n", f"the length {length} is less than 1")
         return length
@@ -86,7 +75,7 @@ def _length(call: Arguments, size: object, *, real_result: bool = False) -> int 
 
 def _norm(call: Arguments, *, opposite: bool = False) -> str:
     """Return which direction is scaled; the ``opposite`` one for a transform in the other direction."""
-    norm = choice_argument(call, "norm", ("backward", "ortho", "forward"), "backward")
+    norm = args.choice_argument(call, "norm", ("backward", "ortho", "forward"), "backward")
     return {"backward": "forward", "forward": "backward"}.get(norm, norm) if opposite else norm
 
 
@@ -140,7 +129,7 @@ def _along(call: Arguments, rank: int, default: tuple[int, ...] | None) -> list[
         raise v.RefusalError(f"{call.name} takes a tensor of rank {len(default)} or more", call.at("a"))
     lengths = call.static("s") if "s" in call else None
     listed = lengths if isinstance(lengths, tuple) else () if lengths is None else (lengths,)
-    chosen = axes(call, rank, "axes")
+    chosen = args.axes(call, rank, "axes")
     if chosen is None:
         count = len(listed) if listed else rank
         chosen = tuple(axis % rank for axis in default) if default else tuple(range(rank))[-count:]
@@ -156,9 +145,9 @@ def _along(call: Arguments, rank: int, default: tuple[int, ...] | None) -> list[
 
 def _of_one_axis(transform: _Transform) -> _Apply:
     def apply_to(call: Arguments) -> v.Value:
-        data = formula(call, "a")
-        require_rank(call, data, "a", 1)
-        axis = one_axis(call, "axis", data.rank, -1)
+        data = args.formula(call, "a")
+        args.require_rank(call, data, "a", 1)
+        axis = args.one_axis(call, "axis", data.rank, -1)
         if _is_computed(call, "n") and call.name in _OF_ANY_LENGTH:
             return _of_any_length(call, axis)
         return transform(call, data, axis).value
@@ -201,8 +190,8 @@ def _over_axes(
     """Transform along the last of the axes, and along the others; ``last_first``: in which order."""
 
     def apply_to(call: Arguments) -> v.Value:
-        data = formula(call, "a")
-        require_rank(call, data, "a", 1)
+        data = args.formula(call, "a")
+        args.require_rank(call, data, "a", 1)
         along = _along(call, data.rank, default)
         steps = [(others, axis_) for axis_ in along[:-1]] + [(last, axis_) for axis_ in along[-1:]]
         for transform, (axis, inner) in reversed(steps) if last_first else steps:
@@ -216,10 +205,10 @@ def _shift(*, back: bool) -> _Apply:
     """Move the frequency 0 to the middle of the axes, or back."""
 
     def apply_to(call: Arguments) -> v.Value:
-        data = formula(call, "x")
-        chosen = axes(call, data.rank, "axes")
+        data = args.formula(call, "x")
+        chosen = args.axes(call, data.rank, "axes")
         for axis in range(data.rank) if chosen is None else chosen:
-            size = static_size(call, data.shape[axis], call.at("x"), "the size of an axis")
+            size = args.static_size(call, data.shape[axis], call.at("x"), "the size of an axis")
             # A roll by ``size // 2`` begins with the element ``size - size // 2``; of an odd size,
             # the way back begins with another one.
             first = size // 2 if back else (size + 1) // 2
@@ -235,7 +224,7 @@ def _frequencies(*, half: bool) -> _Apply:
     def apply_to(call: Arguments) -> v.Value:
         if _is_computed(call, "n") or _is_computed(call, "d"):
             return _computed_frequencies(call, half=half).cast(_dtype_of_frequencies(call)).value
-        length, step = static_int(call, "n"), static_number(call, "d", 1.0)
+        length, step = args.static_int(call, "n"), args.static_number(call, "d", 1.0)
         if length < 1:
             raise call.refusal("n", f"the length {length} is less than 1")
         if step == 0 or isinstance(step, complex):
@@ -248,7 +237,7 @@ def _frequencies(*, half: bool) -> _Apply:
 
 
 def _dtype_of_frequencies(call: Arguments) -> str:
-    dtype = dtype_argument(call) or "float64"
+    dtype = args.dtype_argument(call) or "float64"
     if not (is_float(dtype) or is_complex(dtype)):
         raise call.refusal("dtype", f"the frequencies are floats, not {dtype_short_name(dtype)}")
     return dtype
@@ -274,12 +263,12 @@ def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
         raise v.RefusalError(
             f"{call.name} takes a number of samples, not {describe(length.value)}", length.span
         )
-    number = as_formula(as_number(length_), span, call.name).cast("float64")
+    number = args.as_formula(as_number(length_), span, call.name).cast("float64")
     points = arange(count.value if isinstance(count, v.Known) else count, span).cast("float64")  # type: ignore[arg-type]  # an int
     if not half:
         # The second half are negative frequencies; of an even size the one in the middle is, too.
         points = points - number * (points * 2.0 >= number).cast("float64")
-    distance = formula(call, "d").cast("float64") if "d" in call else number.like(1.0)
+    distance = args.formula(call, "d").cast("float64") if "d" in call else number.like(1.0)
     # NumPy multiplies by ``1 / (n * d)``: a quotient would be rounded otherwise.
     return points * (number.like(1.0) / (number * distance))
 

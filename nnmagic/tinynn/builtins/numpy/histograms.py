@@ -15,26 +15,12 @@ from synr.ast import BuiltinOp
 
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY, is_float
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    flag,
-    formula,
-    python_number,
-    static_int,
-    static_size,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
+from nnmagic.tinynn.builtins import tensor_helpers as helpers
 from nnmagic.tinynn.builtins.numpy.indexing import index_formula, is_ordered, known_to_rise
 from nnmagic.tinynn.builtins.numpy.spaced_numbers import size_argument, spaced_numbers
 from nnmagic.tinynn.builtins.numpy.statistics import mean_of
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    concatenate,
-    constant_of,
-    size_along,
-    size_of,
-    slice_axis,
-    unit_matrix,
-)
 from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.numbers import number_constant
@@ -46,20 +32,20 @@ from nnmagic.tinynn.values.values import Dimension, Known, Operand, RefusalError
 
 def _histogram(call: Arguments) -> Value:
     """Return how many elements lie in each bin, or the sum of their weights, and the edges of the bins."""
-    data = formula(call, "a").flat()
-    weights = formula(call, "weights").flat() if "weights" in call else None
+    data = args.formula(call, "a").flat()
+    weights = args.formula(call, "weights").flat() if "weights" in call else None
     if weights is not None and weights.dtype == "bool":
         weights = weights.cast("int64")
     bins = call.given.get("bins", Operand(Known(10), call.span))
     size = as_size(bins)
     even = size is not None and is_size(size)
     if even and weights is None and data.dtype == "uint8":  # each of the 256 numbers is placed once
-        weights = constant_of(np.zeros(1 << 8), "int64", call.span)
+        weights = helpers.constant_of(np.zeros(1 << 8), "int64", call.span)
         weights = weights.op(
             "scatter_elements", data, data.cast("int64").op("ones_like"), axis=0, reduction="add"
         )
         edges, _, number = _even_edges(call, data)
-        index, inside = _places(edges, constant_of(np.arange(1 << 8), "float64", call.span), number)
+        index, inside = _places(edges, helpers.constant_of(np.arange(1 << 8), "float64", call.span), number)
         counts = _amounts_of_bins(edges, index, inside, weights)
     elif even and weights is None:
         edges, values, _ = _even_edges(call, data)
@@ -70,8 +56,8 @@ def _histogram(call: Arguments) -> Value:
         dtype = "int64" if weights is None else weights.dtype
         like = Formula(number_constant(0, dtype, call.span), call.span)
         counts = _amounts_of_bins(edges, index, inside, like.like(1) if weights is None else weights)
-    if flag(call, "density"):
-        widths = slice_axis(edges, 0, 1, None) - slice_axis(edges, 0, 0, -1)
+    if args.flag(call, "density"):
+        widths = helpers.slice_axis(edges, 0, 1, None) - helpers.slice_axis(edges, 0, 0, -1)
         counts = counts.cast("float64")
         counts = counts / widths / counts.reduce("sum")
     return TupleOf((counts.value, edges.value))
@@ -79,13 +65,13 @@ def _histogram(call: Arguments) -> Value:
 
 def _amounts_of_bins(edges: Formula, index: Formula, inside: Formula, amounts: Formula) -> Formula:
     """Return the sums of the amounts of the elements in each bin."""
-    zeros = slice_axis(edges, 0, 1, None).op("zeros_like").cast(amounts.dtype)
+    zeros = helpers.slice_axis(edges, 0, 1, None).op("zeros_like").cast(amounts.dtype)
     return zeros.op("scatter_nd", inside.choose(index, 0).expand(0), inside.choose(amounts, 0), mode="add")
 
 
 def _histogram_2d(call: Arguments) -> Value:
     """Return how many points lie in each bin of a grid, as floats, and the edges along both axes."""
-    data = [formula(call, name).flat() for name in ("x", "y")]
+    data = [args.formula(call, name).flat() for name in ("x", "y")]
     if dims_differ(*data[0].shape, *data[1].shape):
         raise RefusalError("histogram2d: `x` and `y` have different sizes", call.at("y"))
     counts, edges = _counts_of_grid(call, data)
@@ -97,12 +83,12 @@ def _histogram_dd(call: Arguments) -> Value:
     operand = call.given["sample"]
     if isinstance(operand.value, TupleOf):
         items = [Operand(item, operand.span) for item in operand.value.items]
-        data = [as_formula(item, call.span, "histogramdd: `sample`").flat() for item in items]
+        data = [args.as_formula(item, call.span, "histogramdd: `sample`").flat() for item in items]
     else:
-        points = formula(call, "sample")
+        points = args.formula(call, "sample")
         points = points.expand(1) if points.rank == 1 else points
-        columns = range(static_size(call, points.shape[-1], operand.span, "the number of axes"))
-        data = [slice_axis(points, 1, axis, axis + 1).flat() for axis in columns]
+        columns = range(args.static_size(call, points.shape[-1], operand.span, "the number of axes"))
+        data = [helpers.slice_axis(points, 1, axis, axis + 1).flat() for axis in columns]
     if not data:
         raise RefusalError("histogramdd of no axes", operand.span)
     counts, edges = _counts_of_grid(call, data)
@@ -126,13 +112,13 @@ def _counts_of_grid(call: Arguments, data: Sequence[Formula]) -> tuple[Formula, 
     assert inside is not None
     amounts = places[0].op("ones_like").cast("float64")
     if "weights" in call:
-        amounts = formula(call, "weights").flat().cast("float64")
-    sides = [slice_axis(bins, 0, 1, None).op("zeros_like").cast("float64") for bins in edges]
+        amounts = args.formula(call, "weights").flat().cast("float64")
+    sides = [helpers.slice_axis(bins, 0, 1, None).op("zeros_like").cast("float64") for bins in edges]
     zeros = reduce(operator.add, _across(sides))
-    where = concatenate(call, [inside.choose(index, 0).expand(0) for index in places], 0)
+    where = helpers.concatenate(call, [inside.choose(index, 0).expand(0) for index in places], 0)
     counts = zeros.op("scatter_nd", where, inside.choose(amounts, 0), mode="add")
-    if flag(call, "density"):
-        widths = [slice_axis(bins, 0, 1, None) - slice_axis(bins, 0, 0, -1) for bins in edges]
+    if args.flag(call, "density"):
+        widths = [helpers.slice_axis(bins, 0, 1, None) - helpers.slice_axis(bins, 0, 0, -1) for bins in edges]
         volume = reduce(operator.mul, _across([width.cast("float64") for width in widths]))
         counts = counts / counts.reduce("sum") / volume
     return counts, edges
@@ -167,25 +153,25 @@ def _bincount(call: Arguments) -> Value:
     largest = largest.cast("int64")
     message = "bincount: a number is negative"
     if "length" in call:
-        length = static_int(call, "length")
+        length = args.static_int(call, "length")
         if length < 0:
             raise RefusalError(f"bincount: the length {length} is negative", call.at("length"))
-        zeros = constant_of(np.zeros(length), "int64", call.span)
+        zeros = helpers.constant_of(np.zeros(length), "int64", call.span)
         numbers = numbers.cast("int64").require(largest >= 0, message)
     else:
         least = size_argument(call, "minlength", 0)
         if isinstance(least, int) and least >= _COUNTS.get(numbers.dtype, np.inf):
-            zeros = constant_of(np.zeros(least), "int64", call.span)
+            zeros = helpers.constant_of(np.zeros(least), "int64", call.span)
         else:
             fewest = Formula(least.number, call.span) if isinstance(least, Dimension) else largest.like(least)
             largest = largest.require(largest >= 0, message)
             if not isinstance(numbers.shape[0], int) or numbers.shape[0] == 0:
-                largest = size_along(numbers, 0, largest).equal(0).choose(-1, largest)
+                largest = helpers.size_along(numbers, 0, largest).equal(0).choose(-1, largest)
             count = Dimension(ANY, weak_int((largest + 1).op("maximum", fewest).value))
             zeros = Formula(full(largest.like(0).value, [count], call.span), call.span)
     amounts = numbers.cast("int64").op("ones_like")
     if "weights" in call:
-        amounts = formula(call, "weights").cast("float64")
+        amounts = args.formula(call, "weights").cast("float64")
         zeros = zeros.cast("float64")
         if dims_differ(*amounts.shape, *numbers.shape) if amounts.rank == 1 else True:
             shown = f"{format_shape(amounts.shape)} for {format_shape(numbers.shape)}"
@@ -226,7 +212,7 @@ def _places(edges: Formula, values: Formula, number: Formula) -> tuple[Formula, 
 
     As NumPy does it, the place of an element among the bins is computed, and then corrected by the edges.
     """
-    first, last = (slice_axis(edges, 0, at, end).reshape(()) for at, end in ((0, 1), (-1, None)))
+    first, last = (helpers.slice_axis(edges, 0, at, end).reshape(()) for at, end in ((0, 1), (-1, None)))
     inside = (values >= first) & (values <= last)
     place = (values - first) / (last - first) * number.cast(values.dtype)
     last_bin = number.cast("int64") - 1
@@ -251,7 +237,7 @@ def _range_of(call: Arguments, data: Formula, values: Formula) -> tuple[Formula,
     """Return the least and the largest number of the data, whose ``values`` are floats; 0 and 1 of none."""
     if values.shape[0] == 0:
         return values.like(0.0), values.like(1.0)
-    empty = size_along(values, 0, values.like(0)).equal(0)
+    empty = helpers.size_along(values, 0, values.like(0)).equal(0)
     first, last = empty.choose(0, values.reduce("min")), empty.choose(1, values.reduce("max"))
     if not data.is_float:
         return first, last
@@ -265,10 +251,11 @@ def _given_range(call: Arguments) -> tuple[Formula, Formula]:
     if not isinstance(limits.value, TupleOf) or len(limits.value.items) != 2:
         raise RefusalError("histogram: `range` must be two numbers", limits.span)
     first, last = (
-        as_formula(Operand(end, limits.span), call.span, "histogram: `range`") for end in limits.value.items
+        args.as_formula(Operand(end, limits.span), call.span, "histogram: `range`")
+        for end in limits.value.items
     )
     message = f"{call.name}: `range` must be two finite numbers, the smaller one first"
-    ends = [python_number(end) for end in limits.value.items]
+    ends = [args.python_number(end) for end in limits.value.items]
     if all(isinstance(end, int | float) for end in ends):
         least, largest = ends
         if not -inf < least <= largest < inf:  # type: ignore[operator] # both are numbers
@@ -281,7 +268,7 @@ def _given_range(call: Arguments) -> tuple[Formula, Formula]:
 
 def _given_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
     """Return the given edges, the bin of each element, and which elements have one."""
-    edges = formula(call, "bins")
+    edges = args.formula(call, "bins")
     if edges.rank != 1:
         raise RefusalError("histogram: `bins` must be an int or a vector of edges", call.at("bins"))
     if not known_to_rise(call.given["bins"].value):
@@ -290,17 +277,17 @@ def _given_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formu
     dtype = "float64" if is_float(common) and edges.dtype != data.dtype else common
     ordered, values = edges.cast(dtype), data.cast(dtype)
     index = ordered.op("searchsorted", values, right=True, dtype="int64") - 1
-    last = size_along(edges, 0, index) - 1
+    last = helpers.size_along(edges, 0, index) - 1
     inside = (index >= 0) & (values <= ordered.op("take", last, axis=0))
     return edges, index.op("minimum", last - 1), inside
 
 
 def _variables(call: Arguments) -> Formula:
     """Return the data as f64 with a variable in each row."""
-    data = formula(call, "m")
-    rows = flag(call, "rowvar", default=True)
+    data = args.formula(call, "m")
+    rows = args.flag(call, "rowvar", default=True)
     variables = []
-    for matrix_ in (data, formula(call, "y")) if "y" in call else (data,):
+    for matrix_ in (data, args.formula(call, "y")) if "y" in call else (data,):
         if matrix_.rank > 2:
             raise RefusalError(f"{call.name} takes tensors of rank 2 at most", call.at("m"))
         matrix = matrix_.cast("float64")
@@ -309,17 +296,17 @@ def _variables(call: Arguments) -> Formula:
         elif not rows:
             matrix = matrix.transpose((1, 0))
         variables.append(matrix)
-    return concatenate(call, variables, 0) if len(variables) > 1 else variables[0]
+    return helpers.concatenate(call, variables, 0) if len(variables) > 1 else variables[0]
 
 
 def _covariances(call: Arguments) -> Formula:
     """Return the matrix of the covariances of the variables."""
     data = _variables(call)
-    ddof = static_int(call, "ddof", 0 if flag(call, "bias") else 1)
+    ddof = args.static_int(call, "ddof", 0 if args.flag(call, "bias") else 1)
     centered = data - mean_of(data, (1,), keepdims=True)
     operands = [Operand(side.value, call.span) for side in (centered, centered.transpose((1, 0)))]
     product = Formula(matrix_product(operands[0], operands[1], call.span, call.name), call.span)
-    count = size_along(data, 1, product)
+    count = helpers.size_along(data, 1, product)
     # As in NumPy, which warns: too few observations divide by 0, and not by a negative number.
     return product / (count - ddof).op("maximum", 0)
 
@@ -330,8 +317,8 @@ def _drop_single(matrix: Formula) -> Formula:
 
 def _corrcoef(call: Arguments) -> Value:
     matrix = _covariances(call)
-    size = size_of(matrix, 0)
-    unit = unit_matrix(size, size, 0, "bool", call.span)
+    size = helpers.size_of(matrix, 0)
+    unit = helpers.unit_matrix(size, size, 0, "bool", call.span)
     deviations = unit.choose(matrix, 0).reduce("sum", (1,)).sqrt()
     result = matrix / deviations.expand(1) / deviations
     # As in NumPy: rounding can make a correlation a little more than 1.

@@ -12,29 +12,9 @@ from itertools import pairwise
 import numpy as np
 
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.tinynn.builtins.argument_checks import (
-    choice_argument,
-    dtype_argument,
-    flag,
-    formula,
-    one_axis,
-    pair,
-    shape_argument,
-    static_int,
-    static_size,
-    static_value_or_none,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
+from nnmagic.tinynn.builtins import tensor_helpers as helpers
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    arange,
-    broadcast,
-    common_shape,
-    constant_of,
-    size_along,
-    size_of,
-    slice_axis,
-    static_slice,
-)
 from nnmagic.tinynn.calls.argument_binding import (
     Arguments,
     free_function,
@@ -50,7 +30,7 @@ _NAMES = "x=a input=a"
 
 def index_formula(call: Arguments, parameter: str) -> Formula:
     """Return an argument that must hold integer indices, static or dynamic."""
-    indices = formula(call, parameter)
+    indices = args.formula(call, parameter)
     if not indices.is_integer:
         message = f"{call.name}: `{parameter}` must be integers, not {dtype_short_name(indices.dtype)}"
         hint = (
@@ -70,12 +50,12 @@ def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     if indices.dtype != "int64":
         # In int8 the sum with a size of 200 would wrap.
         indices = indices.cast("int32" if isinstance(size, int) and size < 2**31 else "int64")
-    return (indices < 0).choose(indices + size_along(data, axis, indices), indices)
+    return (indices < 0).choose(indices + helpers.size_along(data, axis, indices), indices)
 
 
 def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
     """Raise RefusalError if an index that is known at compile time is out of range."""
-    known = static_value_or_none(call.given[parameter].value)
+    known = args.static_value_or_none(call.given[parameter].value)
 
     def visit(value: object) -> None:
         if isinstance(value, tuple):
@@ -89,11 +69,11 @@ def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
 
 def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | None:
     """Return indices that are known at compile time, wrapped to be non-negative; else None."""
-    indices = static_value_or_none(call.given[parameter].value)
+    indices = args.static_value_or_none(call.given[parameter].value)
     if indices is None or not isinstance(size, int):
         return None
     dtype = "int32" if size < 2**31 else "int64"
-    return constant_of(np.mod(np.asarray(indices), size), dtype, call.at(parameter))
+    return helpers.constant_of(np.mod(np.asarray(indices), size), dtype, call.at(parameter))
 
 
 def take_with_check(
@@ -109,10 +89,10 @@ def take_with_check(
 
 def _take(call: Arguments) -> Value:
     """Take as NumPy does: the modes "wrap" and "clip" bring an index into range, else it is an error."""
-    data, indices = formula(call, "a"), index_formula(call, "indices")
-    mode = choice_argument(call, "mode", ("raise", "wrap", "clip", "fast"), "raise")
-    batch = static_int(call, "batch_dims", 0)
-    axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+    data, indices = args.formula(call, "a"), index_formula(call, "indices")
+    mode = args.choice_argument(call, "mode", ("raise", "wrap", "clip", "fast"), "raise")
+    batch = args.static_int(call, "batch_dims", 0)
+    axis = args.one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
         data, axis = data.flat(), 0
     if batch:
@@ -127,16 +107,16 @@ def _take(call: Arguments) -> Value:
 def check_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     """Wrap indices along an axis; an index out of range is an error at run time."""
     wrapped = wrap_indices(indices, data, axis)
-    return arange(size_of(data, axis), indices.span).op("take", wrapped, axis=0, mode="fast")
+    return helpers.arange(helpers.size_of(data, axis), indices.span).op("take", wrapped, axis=0, mode="fast")
 
 
 def _take_along_axis(call: Arguments) -> Value:
-    data, indices = formula(call, "arr"), index_formula(call, "indices")
+    data, indices = args.formula(call, "arr"), index_formula(call, "indices")
     if "axis" in call.given and call.static("axis") is None:
         data = data.flat()
         axis = 0
     else:
-        axis = one_axis(call, "axis", data.rank, -1)
+        axis = args.one_axis(call, "axis", data.rank, -1)
     if indices.rank != data.rank:
         shapes = f"{format_shape(data.shape)}, the indices {format_shape(indices.shape)}"
         message = f"take_along_axis: the data has the shape {shapes}"
@@ -147,15 +127,15 @@ def _take_along_axis(call: Arguments) -> Value:
         tuple(1 if index == axis else dim for index, dim in enumerate(tensor.shape))
         for tensor in (data, indices)
     ]
-    shape = common_shape(call, outer)
+    shape = helpers.common_shape(call, outer)
     data, indices = (
-        broadcast(
+        helpers.broadcast(
             tensor, tuple(tensor.shape[axis] if index == axis else dim for index, dim in enumerate(shape))
         )
         for tensor in (data, indices)
     )
     if indices.shape[axis] == 0:
-        return static_slice(data, axis, 0, 0).value  # Relay's gather needs at least one index
+        return helpers.static_slice(data, axis, 0, 0).value  # Relay's gather needs at least one index
     return data.op("gather", check_indices(indices, data, axis), axis=axis).value
 
 
@@ -180,49 +160,49 @@ def _argwhere_of(condition: Formula) -> Formula:
 
 
 def _argwhere(call: Arguments) -> Value:
-    data = formula(call, "a").truth()
+    data = args.formula(call, "a").truth()
     if data.rank == 0:
         raise RefusalError("argwhere of a scalar", call.at("a"), hint="compare it: x != 0")
     return _argwhere_of(data).value
 
 
 def _flatnonzero(call: Arguments) -> Value:
-    result = nonzero(formula(call, "a").truth().flat())
+    result = nonzero(args.formula(call, "a").truth().flat())
     assert isinstance(result, TupleOf)
     return result.items[0]
 
 
 def _searchsorted(call: Arguments) -> Value:
     """Return the indices at which values can be inserted to keep the order."""
-    ordered, values = pair(call, "a", "v")
+    ordered, values = args.pair(call, "a", "v")
     if ordered.rank != 1:
         message = f"searchsorted takes sorted numbers of rank 1, not of shape {format_shape(ordered.shape)}"
         raise RefusalError(message, call.at("a"))
     if "sorter" in call:
         sorter = index_formula(call, "sorter").cast("int64")
-        inside = (sorter >= 0) & (sorter < size_along(ordered, 0, sorter))
+        inside = (sorter >= 0) & (sorter < helpers.size_along(ordered, 0, sorter))
         ordered = ordered.op(
             "take", sorter.require(inside, "searchsorted: an index in `sorter` is out of range"), axis=0
         )
     right = (
-        choice_argument(call, "side", ("left", "right"), "right" if flag(call, "right") else "left")
+        args.choice_argument(call, "side", ("left", "right"), "right" if args.flag(call, "right") else "left")
         == "right"
     )
     wanted = values if values.rank else values.reshape((1,))
-    dtype = dtype_argument(call) or "int64"
+    dtype = args.dtype_argument(call) or "int64"
     result = ordered.op("searchsorted", wanted, right=right, dtype=dtype)
     return (result if values.rank else result.reshape(())).value
 
 
 def is_ordered(data: Formula, *, descending: bool = False) -> Formula:
     """Return whether no element of a vector is above the next one, or below it."""
-    before, after = slice_axis(data, 0, 0, -1), slice_axis(data, 0, 1, None)
+    before, after = helpers.slice_axis(data, 0, 0, -1), helpers.slice_axis(data, 0, 1, None)
     return ~((before < after) if descending else (before > after)).reduce("any")
 
 
 def known_to_rise(value: Value) -> bool:
     """Return whether a value is a list of numbers, none of which is above the next one."""
-    items = static_value_or_none(value)
+    items = args.static_value_or_none(value)
     return isinstance(items, tuple) and all(before <= after for before, after in pairwise(items))
 
 
@@ -231,7 +211,7 @@ def _digitize(call: Arguments) -> Value:
     edges = call.given["bins"]
     # ``right`` says that a bin includes its right edge, for which the search is from the left:
     # NumPy's own is ``searchsorted(bins, x, 'left' if right else 'right')``.
-    right = Operand(Known(not flag(call, "right")), call.span)
+    right = Operand(Known(not args.flag(call, "right")), call.span)
 
     def place(bins: Value) -> Formula:
         inner = {"a": Operand(bins, edges.span), "v": call.given["x"], "right": right}
@@ -240,7 +220,7 @@ def _digitize(call: Arguments) -> Value:
         return Formula(places, call.span)
 
     message = "digitize: the bins must increase or decrease"
-    if isinstance(edges.value, TupleOf) and static_value_or_none(edges.value) is not None:
+    if isinstance(edges.value, TupleOf) and args.static_value_or_none(edges.value) is not None:
         backwards = TupleOf(edges.value.items[::-1])
         if known_to_rise(edges.value):
             return place(edges.value).value
@@ -249,20 +229,20 @@ def _digitize(call: Arguments) -> Value:
             # end.
             return (len(backwards.items) - place(backwards)).value
         raise RefusalError(message, edges.span)
-    bins = formula(call, "bins")
+    bins = args.formula(call, "bins")
     if bins.rank != 1:
         return place(bins.value).value  # refused
     rises, falls = is_ordered(bins), is_ordered(bins, descending=True)
     bins = bins.require(rises | falls, message)
     places = place(rises.choose(bins, bins.op("reverse", axis=0)).value)
-    return rises.choose(places, size_along(bins, 0, places) - places).value
+    return rises.choose(places, helpers.size_along(bins, 0, places) - places).value
 
 
 def _unravel_index(call: Arguments) -> Value:
     indices = index_formula(call, "indices").cast("int64")
     known = dynamic_sizes(call.given["shape"])
     if known is None:
-        sizes = [static_size(call, dim, call.at("shape")) for dim in shape_argument(call, "shape")]
+        sizes = [args.static_size(call, dim, call.at("shape")) for dim in args.shape_argument(call, "shape")]
         if not sizes or 0 in sizes:
             message = f"unravel_index: no index fits the shape {format_shape(sizes)}"
             raise RefusalError(message, call.at("shape"))
@@ -287,17 +267,17 @@ def _coordinates(indices: Formula, sizes: Sequence[int | Formula], count: int | 
 
 
 def _sort_operand(call: Arguments) -> tuple[Formula, int]:
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     if "axis" in call.given and call.static("axis") is None:
         return data.flat(), 0
     if data.rank == 0:
         raise RefusalError(f"{call.name} of a scalar", call.at("a"))
-    return data, one_axis(call, "axis", data.rank, -1)
+    return data, args.one_axis(call, "axis", data.rank, -1)
 
 
 def _is_ascending(call: Arguments) -> bool:
     """Return the order; ``is_ascend`` is Relay's name, ``descending`` the array API standard's."""
-    return not flag(call, "descending", default=not flag(call, "is_ascend", default=True))
+    return not args.flag(call, "descending", default=not args.flag(call, "is_ascend", default=True))
 
 
 def _sort(call: Arguments) -> Value:
@@ -327,7 +307,7 @@ def _argpartition(call: Arguments) -> Value:
 
 def _partition_by(call: Arguments, data: Formula, axis: int, operator: str) -> Formula | None:
     """Return what an operator gives for `kth`; None if the order of these is known at the call only."""
-    static = static_value_or_none(call.given["kth"].value)
+    static = args.static_value_or_none(call.given["kth"].value)
     places = [
         place for place in (static if isinstance(static, tuple) else (static,)) if isinstance(place, int)
     ]
@@ -336,19 +316,19 @@ def _partition_by(call: Arguments, data: Formula, axis: int, operator: str) -> F
         return None
     kth = sorted({place % size if isinstance(size, int) and size else place for place in places})
     if not isinstance(size, int):
-        number = size_along(data, axis, constant_of(np.array(0), "int64", call.span))
+        number = helpers.size_along(data, axis, helpers.constant_of(np.array(0), "int64", call.span))
         data = data.require(number > kth[-1], f"{call.name}: kth={kth[-1]} is out of range for the axis")
-    return data.op(operator, constant_of(np.array(kth), "int64", call.span), axis=axis)
+    return data.op(operator, helpers.constant_of(np.array(kth), "int64", call.span), axis=axis)
 
 
 def _partition_operand(call: Arguments) -> tuple[Formula, int]:
     """Return the tensor and the axis, after a check of what is to stand in its sorted place."""
     data, axis = _sort_operand(call)
-    static = static_value_or_none(call.given["kth"].value)
+    static = args.static_value_or_none(call.given["kth"].value)
     size = data.shape[axis]
     if static is None and (number := as_weak_int(call.given["kth"])) is not None:
         place = Formula(number, call.given["kth"].span)
-        count = size_along(data, axis, place)
+        count = helpers.size_along(data, axis, place)
         message = f"{call.name}: kth is out of range for the axis"
         return data.require((place >= place.like(0) - count) & (place < count), message), axis
     for place in static if isinstance(static, tuple) else (static,):
@@ -364,7 +344,7 @@ def _argsort(call: Arguments) -> Value:
     data, axis = _sort_operand(call)
     if data.dtype == "bool":
         data = data.cast("int8")
-    dtype = dtype_argument(call) or "int64"
+    dtype = args.dtype_argument(call) or "int64"
     return data.op("argsort", axis=axis, is_ascend=_is_ascending(call), dtype=dtype).value
 
 
@@ -386,7 +366,7 @@ INDEXING = (
     numpy_function(
         "nonzero",
         "a",
-        lambda call: nonzero(formula(call, "a").truth()),
+        lambda call: nonzero(args.formula(call, "a").truth()),
         "Return the indices of nonzero elements: one i64 tensor of `?` elements per dimension.",
         _NAMES,
     ),

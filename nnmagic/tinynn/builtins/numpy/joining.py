@@ -13,17 +13,8 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import add, floor_divide
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import Dim, TensorType
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    dtype_argument,
-    formula,
-    one_axis,
-    require_rank,
-    static_size,
-    static_value_or_none,
-    tensors,
-    unify_dtypes,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
+from nnmagic.tinynn.builtins.argument_checks import tensors
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, broadcast, concatenate, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
@@ -37,7 +28,7 @@ _NAMES = "x=a input=a m=a ary=a array=a"
 
 def _arrays(call: Arguments) -> list[Formula]:
     """Return the tensors to join: the items of a list, or the rows of a tensor."""
-    dtype = dtype_argument(call)
+    dtype = args.dtype_argument(call)
     arrays = tensors(call, "arrays")
     return arrays if dtype is None else [array.cast(dtype) for array in arrays]
 
@@ -57,13 +48,13 @@ def _concatenate(call: Arguments) -> Value:
         hint = "write stack([a, b]) for scalars"
         raise RefusalError(f"{call.name} takes tensors of rank 1 or more", call.at("arrays"), hint=hint)
     _same_rank(call, tensors)
-    return concatenate(call, tensors, one_axis(call, "axis", tensors[0].rank, 0)).value
+    return concatenate(call, tensors, args.one_axis(call, "axis", tensors[0].rank, 0)).value
 
 
 def _stack(call: Arguments) -> Value:
     tensors = _arrays(call)
     _same_rank(call, tensors)
-    return concatenate(call, tensors, one_axis(call, "axis", tensors[0].rank + 1, 0), "stack").value
+    return concatenate(call, tensors, args.one_axis(call, "axis", tensors[0].rank + 1, 0), "stack").value
 
 
 def _hstack(call: Arguments) -> Value:
@@ -103,12 +94,12 @@ def _block(call: Arguments) -> Value:
     def parts(value: Value) -> list[Formula]:
         if isinstance(value, TupleOf):
             return [block_item for item in value.items for block_item in parts(item)]
-        return [as_formula(Operand(value, operand.span), call.span, "block: an item")]
+        return [args.as_formula(Operand(value, operand.span), call.span, "block: an item")]
 
     given = [Operand(block_item.value, operand.span) for block_item in parts(operand.value)]
     if not given or not depth:
         raise RefusalError("block takes nested lists of tensors", operand.span)
-    ordered = unify_dtypes(call, given)
+    ordered = args.unify_dtypes(call, given)
     rank = max(depth, *(block_item.rank for block_item in ordered))
     remaining = iter(ordered)
 
@@ -134,11 +125,11 @@ def _list_depth(value: Value) -> int:
 
 
 def _append(call: Arguments) -> Value:
-    tensors = unify_dtypes(call, [call.given["arr"], call.given["values"]])
+    tensors = args.unify_dtypes(call, [call.given["arr"], call.given["values"]])
     if "axis" not in call:
         flat = [part.flat() for part in tensors]
         return concatenate(call, flat, 0).value
-    axis = one_axis(call, "axis", tensors[0].rank)
+    axis = args.one_axis(call, "axis", tensors[0].rank)
     if tensors[0].rank != tensors[1].rank:
         shown = f"{format_shape(tensors[0].shape)} and {format_shape(tensors[1].shape)}"
         raise RefusalError(f"append: the shapes {shown} do not fit together", call.span)
@@ -147,13 +138,13 @@ def _append(call: Arguments) -> Value:
 
 def _insert(call: Arguments) -> Value:
     """Insert values before one index, as NumPy does: a number fills the whole row."""
-    data, place = formula(call, "arr"), call.given["obj"]
+    data, place = args.formula(call, "arr"), call.given["obj"]
     if data.rank == 0:
         raise RefusalError("insert takes a tensor of rank 1 or more", call.at("arr"))
-    axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+    axis = args.one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
         data, axis = data.flat(), 0
-    index, size = static_value_or_none(place.value), data.shape[axis]
+    index, size = args.static_value_or_none(place.value), data.shape[axis]
     if isinstance(index, bool) or not isinstance(index, int):
         message = "insert: the index must be one int that is known at compile time"
         raise RefusalError(message, place.span, hint="write concatenate([x[:i], y, x[i:]])")
@@ -162,7 +153,7 @@ def _insert(call: Arguments) -> Value:
     if not isinstance(size, int) and index:
         hint = "write concatenate([x[:i], y, x[i:]])"
         raise RefusalError("insert: along a named size the index must be 0", place.span, hint=hint)
-    _, values = unify_dtypes(call, [Operand(data.value, call.at("arr")), call.given["values"]])
+    _, values = args.unify_dtypes(call, [Operand(data.value, call.at("arr")), call.given["values"]])
     rows = _rows_to_insert(call, data, values.cast(data.dtype), axis)
     if not isinstance(size, int):
         return concatenate(call, [rows, data], axis).value
@@ -195,15 +186,15 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
     """Declare a split into parts of equal size or at indices; ``array_split`` allows unequal parts."""
 
     def apply_to(call: Arguments) -> Value:
-        data = formula(call, "ary")
+        data = args.formula(call, "ary")
         axis = fixed_axis
         if name == "hsplit":
             axis = 0 if data.rank == 1 else 1
         if axis is None:
-            axis = one_axis(call, "axis", data.rank, 0)
+            axis = args.one_axis(call, "axis", data.rank, 0)
         least = {"vsplit": 2, "dsplit": 3}.get(name, axis + 1)
         if data.rank < least:
-            require_rank(call, data, "ary", least)
+            args.require_rank(call, data, "ary", least)
         how, span = call.static("indices_or_sections"), call.at("indices_or_sections")
         indices = how if isinstance(how, tuple) else None
         bad = isinstance(how, bool) or not isinstance(how, int | tuple)
@@ -284,10 +275,10 @@ def _slice(data: Formula, axis: int, start: Value, stop: Value, size: Dim | None
 
 def _unstack(call: Arguments) -> Value:
     """Return the slices along an axis, without it."""
-    data = formula(call, "x")
-    require_rank(call, data, "x", 1)
-    axis = one_axis(call, "axis", data.rank, 0)
-    count = static_size(call, data.shape[axis], call.at("x"), "the number of results")
+    data = args.formula(call, "x")
+    args.require_rank(call, data, "x", 1)
+    axis = args.one_axis(call, "axis", data.rank, 0)
+    count = args.static_size(call, data.shape[axis], call.at("x"), "the number of results")
     if count > MAX_ITEMS:
         message = f"unstack: {count} results (at most {MAX_ITEMS})"
         raise RefusalError(message, call.at("x"), hint="a loop over a tensor takes its rows")

@@ -15,27 +15,10 @@ import numpy as np
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_float,
-    choice_argument,
-    flag,
-    formula,
-    pair,
-    require_rank,
-    static_int,
-    static_number,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
+from nnmagic.tinynn.builtins import tensor_helpers as helpers
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, make_complex, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    broadcast,
-    common_shape,
-    constant_of,
-    size_along,
-    size_of,
-    stack,
-    unit_matrix,
-)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values import values as v
@@ -61,15 +44,15 @@ def floats(call: Arguments, data: Formula, parameter: str) -> Formula:
 
 def _matrices(call: Arguments, parameter: str = "a") -> Formula:
     """Return an argument that is a matrix or a batch of them."""
-    data = floats(call, formula(call, parameter), parameter)
-    require_rank(call, data, parameter, 2)
+    data = floats(call, args.formula(call, parameter), parameter)
+    args.require_rank(call, data, parameter, 2)
     return data
 
 
 def _square(call: Arguments, parameter: str = "a") -> Formula:
     """Return an argument that is a square matrix or a batch of them; integers stay."""
-    data = formula(call, parameter)
-    require_rank(call, data, parameter, 2)
+    data = args.formula(call, parameter)
+    args.require_rank(call, data, parameter, 2)
     if dims_differ(*data.shape[-2:]):
         message = f"{call.name} takes square matrices, not a tensor of shape {format_shape(data.shape)}"
         raise v.RefusalError(message, call.at(parameter))
@@ -97,7 +80,7 @@ def _of_square(name: str, *parameters: str) -> Callable[[Arguments], v.Value]:
 
     def apply_to(call: Arguments) -> v.Value:
         data = floats(call, _square(call), "a")
-        attrs = {parameter: flag(call, parameter) for parameter in parameters if parameter in call}
+        attrs = {parameter: args.flag(call, parameter) for parameter in parameters if parameter in call}
         outputs = _apply(call, name, data, **attrs)
         return outputs[0].value if len(outputs) == 1 else _tuple_of(outputs)
 
@@ -106,10 +89,10 @@ def _of_square(name: str, *parameters: str) -> Callable[[Arguments], v.Value]:
 
 def _pair(call: Arguments) -> tuple[Formula, Formula]:
     """Return a matrix and right-hand sides, in one dtype."""
-    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = args.pair(call, "a", "b")
     lhs, rhs = floats(call, lhs, "a"), floats(call, rhs, "b")
-    require_rank(call, lhs, "a", 2)
-    require_rank(call, rhs, "b", 1)
+    args.require_rank(call, lhs, "a", 2)
+    args.require_rank(call, rhs, "b", 1)
     rows = rhs.shape[-1 if rhs.rank == 1 else -2]
     if dims_differ(lhs.shape[-2], rows):
         shown = f"{format_shape(lhs.shape)} and {format_shape(rhs.shape)}"
@@ -127,8 +110,10 @@ def _solve(call: Arguments) -> v.Value:
     # Since NumPy 2.0 only sides of rank 1 are a vector; those of shape (2, 3) are never two
     # vectors.
     if matrix.shape[:-2] != sides.shape[:-2]:
-        batch = common_shape(call, [matrix.shape[:-2], sides.shape[:-2]])
-        matrix, sides = (broadcast(matrices, (*batch, *matrices.shape[-2:])) for matrices in (matrix, sides))
+        batch = helpers.common_shape(call, [matrix.shape[:-2], sides.shape[:-2]])
+        matrix, sides = (
+            helpers.broadcast(matrices, (*batch, *matrices.shape[-2:])) for matrices in (matrix, sides)
+        )
     (solution,) = _apply(call, "solve", matrix, sides)
     return solution.op("squeeze", axis=[solution.rank - 1]).value if vector else solution.value
 
@@ -150,22 +135,25 @@ def _scale(data: Formula, factor: Formula) -> Formula:
 
 
 def _qr(call: Arguments) -> v.Value:
-    mode = choice_argument(call, "mode", ("reduced", "complete", "r"), "reduced")
+    mode = args.choice_argument(call, "mode", ("reduced", "complete", "r"), "reduced")
     factors = _apply(call, "qr", _matrices(call), mode=mode)
     return factors[0].value if mode == "r" else _tuple_of(factors)
 
 
 def _svd(call: Arguments) -> v.Value:
-    if flag(call, "hermitian"):
+    if args.flag(call, "hermitian"):
         span = call.at("hermitian")
         raise v.RefusalError("svd: `hermitian` must be False", span, hint="leave it out, or call eigh")
-    full, vectors = flag(call, "full_matrices", default=True), flag(call, "compute_uv", default=True)
+    full, vectors = (
+        args.flag(call, "full_matrices", default=True),
+        args.flag(call, "compute_uv", default=True),
+    )
     factors = _apply(call, "svd", _matrices(call), full_matrices=full, compute_uv=vectors)
     return _tuple_of(factors) if vectors else factors[0].value
 
 
 def _triangle(call: Arguments) -> str:
-    return choice_argument(call, "UPLO", ("L", "U", "l", "u"), "L").upper()
+    return args.choice_argument(call, "UPLO", ("L", "U", "l", "u"), "L").upper()
 
 
 def _eigh(call: Arguments) -> v.Value:
@@ -189,7 +177,7 @@ def eigenvalues(call: Arguments) -> Formula:
 def _complex_parts(call: Arguments, *, vectors: bool) -> list[Formula]:
     """Return eigenvalues, and eigenvectors if they are wanted, of square matrices."""
     data = floats(call, _square(call), "a")
-    pairs = stack([real_part(data), imaginary_part(data)], -1) if data.is_complex else data
+    pairs = helpers.stack([real_part(data), imaginary_part(data)], -1) if data.is_complex else data
     components = _apply(call, "eig", pairs, compute_v=vectors, pairs=data.is_complex)
     return [make_complex(re, im) for re, im in zip(components[::2], components[1::2], strict=True)]
 
@@ -200,14 +188,14 @@ def _lstsq(call: Arguments) -> v.Value:
     vector = sides.rank == 1
     if vector:
         sides = sides.expand(1)
-    attrs = {"rcond": float(static_number(call, "rcond", 0))} if "rcond" in call else {}
+    attrs = {"rcond": float(args.static_number(call, "rcond", 0))} if "rcond" in call else {}
     solution, residuals, rank = _apply(call, "lstsq", matrix, sides, **attrs)
     (values,) = _apply(call, "svd", matrix, compute_uv=False)
     rows, columns = matrix.shape
     # NumPy returns no residuals unless there are more rows than columns and the rank is full, which
     # only the call knows: a size cannot depend on it, so that case is an error.
     if isinstance(rows, int) and isinstance(columns, int) and rows <= columns:
-        residuals = constant_of(np.zeros(0), matrix.dtype, call.span)
+        residuals = helpers.constant_of(np.zeros(0), matrix.dtype, call.span)
     else:
         residuals = residuals.op("linalg.full_rank", rank, matrix)
     if vector:
@@ -247,7 +235,7 @@ def _cutoff(
     epsilon = float(np.finfo(data.dtype).eps)
     if isinstance(rows, int) and isinstance(columns, int):
         return largest * (max(rows, columns) * epsilon)
-    sizes = [size_along(data, data.rank - k, values) for k in (1, 2)]
+    sizes = [helpers.size_along(data, data.rank - k, values) for k in (1, 2)]
     first, second = (largest.like(0) + size for size in sizes)
     return largest * (first.op("maximum", second) * epsilon)
 
@@ -255,14 +243,14 @@ def _cutoff(
 def _tolerance(call: Arguments, parameter: str, values: Formula) -> float | Formula:
     """Return a tolerance: a number, or a tensor of one for each matrix, with an axis for singular values."""
     if not is_tensor(call.given[parameter].value):
-        return float(static_number(call, parameter, 0))
-    tolerance = as_float(formula(call, parameter))
+        return float(args.static_number(call, parameter, 0))
+    tolerance = args.as_float(args.formula(call, parameter))
     wide = values.dtype if tolerance.dtype == values.dtype else "float64"
     return tolerance.expand(tolerance.rank).cast(wide)
 
 
 def _refuse_hermitian(call: Arguments) -> None:
-    if flag(call, "hermitian"):
+    if args.flag(call, "hermitian"):
         span = call.at("hermitian")
         raise v.RefusalError(f"{call.name}: `hermitian` must be False", span, hint="leave it out")
 
@@ -273,7 +261,7 @@ def _exceeds(values: Formula, cutoff: float | Formula) -> Formula:
 
 def _matrix_rank(call: Arguments) -> v.Value:
     _refuse_hermitian(call)
-    data = floats(call, formula(call, "a"), "a")
+    data = floats(call, args.formula(call, "a"), "a")
     if data.rank < 2:
         # As in NumPy, a number or a vector is a matrix of one row: of rank 1 unless all is 0.
         return data.truth().reduce("any").cast("int64").value
@@ -329,13 +317,13 @@ def _cond(call: Arguments) -> v.Value:
 
 def _matrix_power(call: Arguments) -> v.Value:
     """Multiply by repeated squaring; integers stay integers, unless the power is negative."""
-    data, power = _square(call), static_int(call, "n")
+    data, power = _square(call), args.static_int(call, "n")
     if power < 0:
         (data,) = _apply(call, "inv", floats(call, data, "a"))
         power = -power
     if power == 0:
-        size = size_of(data, data.rank - 1)
-        return broadcast(unit_matrix(size, size, 0, data.dtype, call.span), data.shape).value
+        size = helpers.size_of(data, data.rank - 1)
+        return helpers.broadcast(helpers.unit_matrix(size, size, 0, data.dtype, call.span), data.shape).value
     result: Formula | None = None
     while power:
         if power & 1:
@@ -355,7 +343,7 @@ def _row(
 
 def _tensorinv(call: Arguments) -> v.Value:
     """Return the inverse of a map between tensors, of which ``ind`` axes are the results."""
-    sizes, ind = _known_sizes(call, "a"), static_int(call, "ind", 2)
+    sizes, ind = _known_sizes(call, "a"), args.static_int(call, "ind", 2)
     if not 0 < ind < len(sizes):
         raise v.RefusalError(
             f"tensorinv: `ind` is from 1 to {len(sizes) - 1}, not {ind}", call.given["ind"].span
@@ -374,7 +362,7 @@ def _tensorsolve(call: Arguments) -> v.Value:
 
 
 def _known_sizes(call: Arguments, parameter: str) -> list[int]:
-    shape = formula(call, parameter).shape
+    shape = args.formula(call, parameter).shape
     sizes = [size for size in shape if isinstance(size, int)]
     if len(sizes) < len(shape):
         raise v.RefusalError(f"{call.name} takes tensors of known sizes", call.given[parameter].span)

@@ -15,15 +15,7 @@ import numpy as np
 
 from nnmagic.relay.functions.special import round_decimals
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_float,
-    flag,
-    formula,
-    python_number,
-    static_int,
-    static_number,
-    static_value_or_none,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.arithmetic import unary_by_name
@@ -33,7 +25,7 @@ from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 
 def fold_numbers(call: Arguments, twin: str) -> Known | None:
     """Apply NumPy's function to numbers at compile time; return None if one of them is a tensor."""
-    numbers = [python_number(operand.value) for operand in call.given.values()]
+    numbers = [args.python_number(operand.value) for operand in call.given.values()]
     if not all(isinstance(number, bool | int | float | complex) for number in numbers):
         return None
     with np.errstate(all="ignore"):
@@ -50,7 +42,7 @@ def float_function(name: str, summary: str, function: Callable[[Formula], Formul
     """Declare a function of floats; integers are converted as NumPy does."""
 
     def apply_to(call: Arguments) -> Value:
-        return fold_numbers(call, name) or function(as_float(formula(call, "x"))).value
+        return fold_numbers(call, name) or function(args.as_float(args.formula(call, "x"))).value
 
     return numpy_function(name, "x", apply_to, summary, "input=x a=x")
 
@@ -68,7 +60,7 @@ def _number_function(
         number = fold_numbers(call, "trunc" if name == "fix" else name)  # np.fix is deprecated
         if number is not None:
             return number
-        data = formula(call, "x")
+        data = args.formula(call, "x")
         function = floats if data.is_float or data.is_complex else integers if data.is_integer else bools
         if function is None:
             hint = f"convert it first, as in {source_text(call.at('x'))}.astype(f32)"
@@ -105,7 +97,7 @@ def _wide_sinc(x: Formula) -> Formula:
 
 
 def _reciprocal(call: Arguments) -> Value:
-    data = formula(call, "x")
+    data = args.formula(call, "x")
     if not data.is_float and not data.is_complex:
         message = f"reciprocal of {dtype_short_name(data.dtype)} would be 0 nearly everywhere"
         hint = f"convert it first, as in {source_text(call.at('x'))}.astype(f32)"
@@ -168,7 +160,7 @@ _UNARY = (
         "fabs",
         "Compute the absolute value; integers are converted to floats.",
         _op("abs"),
-        lambda x: as_float(x).abs(),
+        lambda x: args.as_float(x).abs(),
     ),
     _number_function("negative", "Change the sign of each element.", _op("negative"), _op("negative")),
     _number_function("positive", "Return the tensor itself.", _same, _same),
@@ -180,7 +172,7 @@ _UNARY = (
         "rint",
         "Round to the nearest integer, halves to even.",
         _op("numpy.rint"),
-        lambda x: as_float(x).op("numpy.rint"),
+        lambda x: args.as_float(x).op("numpy.rint"),
     ),
     _number_function("floor", "Round down.", _op("floor"), _same, _same),
     _number_function("ceil", "Round up.", _op("ceil"), _same, _same),
@@ -207,16 +199,16 @@ def _invert(call: Arguments) -> Value:
 
 def _round(call: Arguments) -> Value:
     """Round to a number of decimals as NumPy does: scale by a power of ten, round, scale back."""
-    decimals = static_int(call, "decimals", 0)
+    decimals = args.static_int(call, "decimals", 0)
     if abs(decimals) > 300:  # 10 ** decimals would exceed a float, or take hours
         raise call.refusal("decimals", f"a float has no {decimals} decimals")
-    number = static_value_or_none(call.given["a"].value)
+    number = args.static_value_or_none(call.given["a"].value)
     if isinstance(number, int | float):
         try:
             return Known(round(number, decimals) if "decimals" in call else round(number))
         except (ValueError, OverflowError) as error:
             raise RefusalError(f"round: {error}", call.at("a")) from None
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     if data.dtype == "bool":
         hint = f"convert it first, as in {source_text(call.at('a'))}.astype(i32)"
         raise RefusalError("round is defined for numbers, not bool_", call.at("a"), hint=hint)
@@ -235,21 +227,21 @@ def _round_integers(data: Formula, unit: int) -> Formula:
 
 
 def _nan_to_num(call: Arguments) -> Value:
-    data = formula(call, "x")
-    if not flag(call, "copy", default=True):
+    data = args.formula(call, "x")
+    if not args.flag(call, "copy", default=True):
         hint = "leave it out, and assign the result"
         raise RefusalError(f"{call.name} makes a new array", call.at("copy"), hint=hint)
     if not data.is_float:
         return data.value
     limits = np.finfo({"bfloat16": "float32"}.get(data.dtype, data.dtype))
     largest = {"bfloat16": 3.3895313892515355e38}.get(data.dtype, float(limits.max))
-    result = data.op("isnan").choose(static_number(call, "nan", 0.0), data)
-    result = data.equal(math.inf).choose(static_number(call, "posinf", largest), result)
-    return data.equal(-math.inf).choose(static_number(call, "neginf", -largest), result).value
+    result = data.op("isnan").choose(args.static_number(call, "nan", 0.0), data)
+    result = data.equal(math.inf).choose(args.static_number(call, "posinf", largest), result)
+    return data.equal(-math.inf).choose(args.static_number(call, "neginf", -largest), result).value
 
 
 def _modf(call: Arguments) -> Value:
-    data = as_float(formula(call, "x"))
+    data = args.as_float(args.formula(call, "x"))
     integral = data.op("trunc")
     fraction = data.op("isinf").choose(0, data - integral)
     return TupleOf((fraction.op("numpy.copysign", data).value, integral.value))

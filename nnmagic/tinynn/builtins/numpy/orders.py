@@ -8,16 +8,7 @@ from __future__ import annotations
 import math
 
 from nnmagic.relay.signatures import format_shape
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    axes,
-    flag,
-    formula,
-    normalize_axis,
-    shape_argument,
-    static_size,
-    unify_dtypes,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast, common_shape, require_elements, slice_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
@@ -29,7 +20,7 @@ def _lexsort(call: Arguments) -> Value:
     keys = [key.cast("int8") if key.dtype == "bool" else key for key in _keys(call)]
     if not keys[0].rank:
         raise RefusalError("lexsort of scalars", call.at("keys"))
-    axis = normalize_axis(call, "axis", call.static("axis", -1), keys[0].rank)
+    axis = args.normalize_axis(call, "axis", call.static("axis", -1), keys[0].rank)
     order = keys[0].op("argsort", axis=axis, is_ascend=True, dtype="int64")
     for key in keys[1:]:
         again = key.op("gather", order, axis=axis).op("argsort", axis=axis, is_ascend=True, dtype="int64")
@@ -41,12 +32,12 @@ def _keys(call: Arguments) -> list[Formula]:
     operand = call.given["keys"]
     if isinstance(operand.value, TupleOf):
         keys = [
-            as_formula(Operand(item, operand.span), call.span, "lexsort: a key")
+            args.as_formula(Operand(item, operand.span), call.span, "lexsort: a key")
             for item in operand.value.items
         ]
     else:
-        data = formula(call, "keys")
-        count = static_size(call, data.shape[0], operand.span) if data.rank else 0
+        data = args.formula(call, "keys")
+        count = args.static_size(call, data.shape[0], operand.span) if data.rank else 0
         rows = (slice_axis(data, 0, number, number + 1) for number in range(count))
         keys = [row.op("squeeze", axis=[0]) for row in rows]
     if not keys:
@@ -62,8 +53,8 @@ def _without_nan(name: str) -> Builtin:
     operator, neutral = name.removeprefix("nan"), -math.inf if name == "nanargmax" else math.inf
 
     def apply_to(call: Arguments) -> Value:
-        data, keepdims = formula(call, "a"), flag(call, "keepdims")
-        along = axes(call, data.rank)
+        data, keepdims = args.formula(call, "a"), args.flag(call, "keepdims")
+        along = args.axes(call, data.rank)
         if along is None:
             shape = [1] * data.rank if keepdims else []
             data, along = data.flat(), (0,)
@@ -94,14 +85,14 @@ def _ravel_multi_index(call: Arguments) -> Value:
     """Return the flat index of coordinates; one that is out of range is an error."""
     operand = call.given["multi_index"]
     items = operand.value.items if isinstance(operand.value, TupleOf) else ()
-    shape = shape_argument(call, "dims")
-    sizes = [static_size(call, dim, call.at("dims")) for dim in shape]
+    shape = args.shape_argument(call, "dims")
+    sizes = [args.static_size(call, dim, call.at("dims")) for dim in shape]
     if not items or len(items) != len(sizes):
         message = f"ravel_multi_index: {len(items)} coordinates for {len(sizes)} sizes"
         raise RefusalError(message, operand.span, hint="give a tuple with an index for each size")
     total: Formula | None = None
     for item, size in zip(items, sizes, strict=True):
-        index = as_formula(Operand(item, operand.span), call.span, "ravel_multi_index: a coordinate")
+        index = args.as_formula(Operand(item, operand.span), call.span, "ravel_multi_index: a coordinate")
         if not index.is_integer:
             raise RefusalError("ravel_multi_index: the coordinates must be integers", operand.span)
         index = index.cast("int64")
@@ -114,11 +105,11 @@ def _ravel_multi_index(call: Arguments) -> Value:
 
 def _choose(call: Arguments) -> Value:
     """Choose between tensors by an index for each element; one that is out of range is an error."""
-    index = formula(call, "a")
+    index = args.formula(call, "a")
     operand = call.given["choices"]
     if not index.is_integer or not isinstance(operand.value, TupleOf) or not operand.value.items:
         raise RefusalError("choose takes integers and a list of tensors", call.span)
-    choices = unify_dtypes(call, [Operand(item, operand.span) for item in operand.value.items])
+    choices = args.unify_dtypes(call, [Operand(item, operand.span) for item in operand.value.items])
     shape = common_shape(call, [each.shape for each in (index, *choices)])
     message = f"choose: an index is out of range for {len(choices)} choices"
     index = index.require((index >= 0) & (index < len(choices)), message)

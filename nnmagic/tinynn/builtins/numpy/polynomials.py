@@ -9,28 +9,11 @@ import numpy as np
 
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY, is_complex
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    formula,
-    pair,
-    static_int,
-    static_size,
-    static_value_or_none,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
+from nnmagic.tinynn.builtins import tensor_helpers as helpers
 from nnmagic.tinynn.builtins.numpy.linalg import LINALG
 from nnmagic.tinynn.builtins.numpy.signals import convolve
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    arange,
-    atleast_nd,
-    concatenate,
-    constant_of,
-    require_elements,
-    size_along,
-    size_of,
-    slice_axis,
-    stack,
-)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.operators.iteration import count, item
@@ -70,18 +53,18 @@ def _polyval(call: Arguments) -> v.Value:
 
 def _polyfit(call: Arguments) -> v.Value:
     """Fit a polynomial by least squares, with the columns of the Vandermonde matrix scaled as by NumPy."""
-    x, y, degree = formula(call, "x"), formula(call, "y"), static_int(call, "deg", None)
+    x, y, degree = args.formula(call, "x"), args.formula(call, "y"), args.static_int(call, "deg", None)
     if x.rank != 1 or y.rank not in (1, 2):
         shown = f"{format_shape(x.shape)} and {format_shape(y.shape)}"
         raise v.RefusalError(f"polyfit takes vectors, not tensors of shapes {shown}", call.span)
     if degree < 0:
         raise v.RefusalError("polyfit: the degree is negative", call.at("deg"))
-    x = require_elements(x.cast("float64"), (0,), "polyfit: `x` is empty")
+    x = helpers.require_elements(x.cast("float64"), (0,), "polyfit: `x` is empty")
     y = y.cast("float64")
     powers = [x.op("ones_like")]
     for _ in range(degree):
         powers.append(powers[-1] * x)
-    matrix = stack(powers[::-1], 1)
+    matrix = helpers.stack(powers[::-1], 1)
     scale = (matrix * matrix).reduce("sum", (0,)).op("sqrt")
     size = x.shape[0]
     rcond = v.Known((float(size) if isinstance(size, int) else 1.0) * 2.220446049250313e-16)
@@ -103,11 +86,11 @@ def _vector(call: Arguments, data: Formula, parameter: str) -> Formula:
             f"{call.name} takes vectors of coefficients, not a tensor of shape {format_shape(data.shape)}"
         )
         raise v.RefusalError(message, call.at(parameter))
-    return atleast_nd(data, 1)
+    return helpers.atleast_nd(data, 1)
 
 
 def _two(call: Arguments) -> tuple[Formula, Formula]:
-    lhs, rhs = pair(call, "a1", "a2")
+    lhs, rhs = args.pair(call, "a1", "a2")
     return _vector(call, lhs, "a1"), _vector(call, rhs, "a2")
 
 
@@ -133,11 +116,11 @@ def _lengthen(call: Arguments, data: Formula, other: Formula) -> Formula:
         return data.op("nn.pad", 0, pad_width=[(more, 0)]) if more else data
     missing = (_length(other) - _length(data)).op("maximum", 0)
     zeros = full(data.like(0).value, [v.Dimension(ANY, weak_int(missing.value))], call.span)
-    return concatenate(call, [Formula(zeros, call.span), data], 0)
+    return helpers.concatenate(call, [Formula(zeros, call.span), data], 0)
 
 
 def _length(data: Formula) -> Formula:
-    return size_along(data, 0, Formula(number_constant(1, "int64", data.span), data.span))
+    return helpers.size_along(data, 0, Formula(number_constant(1, "int64", data.span), data.span))
 
 
 def _product(call: Arguments) -> v.Value:
@@ -150,15 +133,15 @@ def _product(call: Arguments) -> v.Value:
 
 def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Formula:
     """Return coefficients from the first that is not 0, of zeros alone the last one."""
-    static = static_value_or_none(call.given[parameter].value)
+    static = args.static_value_or_none(call.given[parameter].value)
     if data.shape[0] == 0:
         raise call.refusal(parameter, f"`{parameter}` is empty")
     if isinstance(static, tuple):
         zeros = next((index for index, number in enumerate(static) if number != 0), len(static) - 1)
-        return slice_axis(data, 0, zeros, None)
+        return helpers.slice_axis(data, 0, zeros, None)
     if data.shape[0] == 1:
         return data
-    data = require_elements(data, (0,), f"{call.name}: `{parameter}` is empty")
+    data = helpers.require_elements(data, (0,), f"{call.name}: `{parameter}` is empty")
     nonzero = data.truth()
     first = nonzero.op("argmax", axis=[0], keepdims=False, select_last_index=False).cast("int64")
     begin = nonzero.reduce("any", (0,)).choose(first, _length(data) - 1)
@@ -169,7 +152,7 @@ def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Fo
 
 
 def _order(call: Arguments) -> int:
-    order = static_int(call, "m", 1)
+    order = args.static_int(call, "m", 1)
     if order < 0:
         raise call.refusal("m", f"the order {order} is negative")
     return order
@@ -177,27 +160,27 @@ def _order(call: Arguments) -> int:
 
 def _powers(data: Formula) -> Formula:
     """Return n, n - 1, ..., 1 for n coefficients."""
-    size = size_of(data, 0)
-    return _length(data) - arange(size, data.span)
+    size = helpers.size_of(data, 0)
+    return _length(data) - helpers.arange(size, data.span)
 
 
 def _derivative(call: Arguments) -> v.Value:
-    data = _vector(call, formula(call, "p"), "p")
+    data = _vector(call, args.formula(call, "p"), "p")
     for _ in range(_order(call)):
         is_whole = not data.is_float and data.dtype != "uint64"  # which meets i64 as f64
         data = data.cast(_wide(data, "int64" if is_whole else "float64"))
         factors = _powers(data) - 1
-        data = slice_axis(data, 0, 0, -1) * slice_axis(factors, 0, 0, -1).cast(data.dtype)
+        data = helpers.slice_axis(data, 0, 0, -1) * helpers.slice_axis(factors, 0, 0, -1).cast(data.dtype)
     return data.value
 
 
 def _integral(call: Arguments) -> v.Value:
-    data, order = _vector(call, formula(call, "p"), "p"), _order(call)
+    data, order = _vector(call, args.formula(call, "p"), "p"), _order(call)
     constants = _constants(call, order)
     for constant in constants:
         data = data.cast(_wide(data, "float64"))
         last = constant.cast(data.dtype).reshape((1,))
-        data = concatenate(call, [data / _powers(data).cast(data.dtype), last], 0)
+        data = helpers.concatenate(call, [data / _powers(data).cast(data.dtype), last], 0)
     return data.value
 
 
@@ -212,7 +195,7 @@ def _constants(call: Arguments, order: int) -> list[Formula]:
         return [zero] * order
     operand = call.given["k"]
     listed = operand.value.items if isinstance(operand.value, v.TupleOf) else (operand.value,)
-    numbers = [as_formula(v.Operand(each, operand.span), call.span, "polyint: `k`") for each in listed]
+    numbers = [args.as_formula(v.Operand(each, operand.span), call.span, "polyint: `k`") for each in listed]
     if len(numbers) == 1:
         numbers *= order
     if len(numbers) < order or any(number.rank for number in numbers):
@@ -222,7 +205,7 @@ def _constants(call: Arguments, order: int) -> list[Formula]:
 
 def _of_zeros(call: Arguments) -> v.Value:
     """Return the coefficients of the polynomial with these zeros, multiplied one after the other."""
-    zeros = formula(call, "seq_of_zeros")
+    zeros = args.formula(call, "seq_of_zeros")
     if zeros.rank > 1 and (zeros.rank > 2 or dims_differ(*zeros.shape)):
         message = (
             f"poly takes the zeros, or a square matrix, not a tensor of shape {format_shape(zeros.shape)}"
@@ -235,8 +218,8 @@ def _of_zeros(call: Arguments) -> v.Value:
         own = next(row for row in POLYNOMIALS if row.name == "poly")
         functions = [v.Operand(v.BuiltinName(each), call.span) for each in (_EIGVALS, own)]
         return v.LoopCall("text", (*functions, given), text=text)
-    zeros = atleast_nd(zeros if zeros.is_float or zeros.is_complex else zeros.cast("float64"), 1)
-    number = static_size(call, zeros.shape[0], call.at("seq_of_zeros"), "the number of zeros")
+    zeros = helpers.atleast_nd(zeros if zeros.is_float or zeros.is_complex else zeros.cast("float64"), 1)
+    number = args.static_size(call, zeros.shape[0], call.at("seq_of_zeros"), "the number of zeros")
     if number > _MOST_ZEROS:
         raise v.RefusalError(f"poly: {number} zeros (at most {_MOST_ZEROS})", call.at("seq_of_zeros"))
     if not number:
@@ -244,7 +227,7 @@ def _of_zeros(call: Arguments) -> v.Value:
     one = zeros.like(1).op("full", shape=(1,), dtype=zeros.dtype)
     result = one
     for index in range(number):
-        scaled = result * slice_axis(zeros, 0, index, index + 1)
+        scaled = result * helpers.slice_axis(zeros, 0, index, index + 1)
         result = result.op("nn.pad", 0, pad_width=[(0, 1)]) - scaled.op("nn.pad", 0, pad_width=[(1, 0)])
     return result.value
 
@@ -266,12 +249,12 @@ def roots(eigvals, p):
 
 def _roots(call: Arguments) -> v.Value:
     """Return the zeros of a polynomial; how many there are depends on the coefficients that are 0."""
-    data = _vector(call, formula(call, "p"), "p")
+    data = _vector(call, args.formula(call, "p"), "p")
     wide = data if data.is_float or data.is_complex else data.cast("float64")
     text = _ROOTS.strip().replace("COMPLEX", "c64" if wide.dtype in ("float32", "complex64") else "c128")
     function = v.Operand(v.BuiltinName(_EIGVALS), call.span)
     if data.shape[0] == 0:
-        return constant_of(np.zeros(0), "complex128", call.span).value
+        return helpers.constant_of(np.zeros(0), "complex128", call.span).value
     return v.LoopCall("text", (function, v.Operand(wide.value, call.at("p"))), text=f"{text}\n")
 
 

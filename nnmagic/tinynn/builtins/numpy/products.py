@@ -10,16 +10,7 @@ import numpy as np
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product, same_dim
 from nnmagic.relay.signatures import format_dim, format_shape
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    normalize_axis,
-    one_axis,
-    pair,
-    static_int,
-    static_size,
-    tensors_or_numbers,
-    unify_dtypes,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function, free_function, numpy_function
@@ -45,13 +36,13 @@ def _multiply(lhs: Formula, rhs: Formula) -> Formula:
 
 
 def _matmul(call: Arguments) -> Value:
-    lhs, rhs = tensors_or_numbers(call, [call.given["a"], call.given["b"]])
+    lhs, rhs = args.tensors_or_numbers(call, [call.given["a"], call.given["b"]])
     return matrix_product(lhs, rhs, call.span, call.name)
 
 
 def _dot(call: Arguments) -> Value:
     """Multiply scalars; of tensors, sum over the last axis of one and the second to last of the other."""
-    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = args.pair(call, "a", "b")
     if lhs.rank == 0 or rhs.rank == 0:
         return _multiply(lhs, rhs).value
     if rhs.rank <= 2 or lhs.rank == 1:
@@ -62,26 +53,26 @@ def _dot(call: Arguments) -> Value:
 
 
 def _vdot(call: Arguments) -> Value:
-    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = args.pair(call, "a", "b")
     return _product(call, *(each.flat() for each in (lhs.conj(), rhs))).value
 
 
 def _inner(call: Arguments) -> Value:
-    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = args.pair(call, "a", "b")
     if lhs.rank == 0 or rhs.rank == 0:
         return _multiply(lhs, rhs).value
     return _contract(call, lhs, rhs, (lhs.rank - 1,), (rhs.rank - 1,)).value
 
 
 def _outer(call: Arguments) -> Value:
-    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = args.pair(call, "a", "b")
     lhs, rhs = (each.flat() for each in (lhs, rhs))
     return _multiply(lhs.expand(1), rhs).value
 
 
 def _vecdot(call: Arguments) -> Value:
     """Compute dot products along an axis; the other axes broadcast, the vectors do not."""
-    lhs, rhs = (_move_axis_last(call, each) for each in pair(call, "a", "b"))
+    lhs, rhs = (_move_axis_last(call, each) for each in args.pair(call, "a", "b"))
     lhs = lhs.conj()
     first, second = lhs.shape[-1], rhs.shape[-1]
     if dims_differ(first, second):
@@ -96,7 +87,7 @@ def _vecdot(call: Arguments) -> Value:
 
 
 def _move_axis_last(call: Arguments, data: Formula) -> Formula:
-    axis = normalize_axis(call, "axis", static_int(call, "axis", -1), data.rank)
+    axis = args.normalize_axis(call, "axis", args.static_int(call, "axis", -1), data.rank)
     return data.transpose([*(index for index in range(data.rank) if index != axis), axis])
 
 
@@ -137,7 +128,7 @@ def _contract(
 
 
 def _tensordot(call: Arguments) -> Value:
-    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = args.pair(call, "a", "b")
     axes_argument = call.static("axes") if "axes" in call else 2
     span = call.at("axes") if "axes" in call else call.span
     if isinstance(axes_argument, int) and not isinstance(axes_argument, bool):
@@ -152,13 +143,13 @@ def _tensordot(call: Arguments) -> Value:
     left_listed, right_listed = (axes_ if isinstance(axes_, tuple) else (axes_,) for axes_ in axes_argument)
     if len(left_listed) != len(right_listed):
         raise RefusalError("tensordot: both lists of axes must have one length", span)
-    first = tuple(normalize_axis(call, "axes", axis, lhs.rank) for axis in left_listed)
-    second = tuple(normalize_axis(call, "axes", axis, rhs.rank) for axis in right_listed)
+    first = tuple(args.normalize_axis(call, "axes", axis, lhs.rank) for axis in left_listed)
+    second = tuple(args.normalize_axis(call, "axes", axis, rhs.rank) for axis in right_listed)
     return _contract(call, lhs, rhs, first, second).value
 
 
 def _kron(call: Arguments) -> Value:
-    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = args.pair(call, "a", "b")
     rank = max(lhs.rank, rhs.rank)
     first = (1,) * (rank - lhs.rank) + lhs.shape
     second = (1,) * (rank - rhs.rank) + rhs.shape
@@ -171,12 +162,12 @@ def _kron(call: Arguments) -> Value:
 
 def _cross(call: Arguments) -> Value:
     """Compute the cross product of vectors with three components along an axis; of two, its third one."""
-    lhs, rhs = pair(call, "a", "b")
+    lhs, rhs = args.pair(call, "a", "b")
     if (flat := _cross_of_two(call, lhs, rhs)) is not None:
         return flat.value
     parts: list[list[Formula]] = []
     for vector in (lhs, rhs):
-        axis = one_axis(call, "axis", vector.rank, -1)
+        axis = args.one_axis(call, "axis", vector.rank, -1)
         if vector.shape[axis] != 3:
             message = (
                 f"cross takes vectors of 3 components, not a tensor of shape {format_shape(vector.shape)}"
@@ -185,13 +176,13 @@ def _cross(call: Arguments) -> Value:
         parts.append([_component(vector, axis, index) for index in range(3)])
     (a0, a1, a2), (b0, b1, b2) = parts
     components = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
-    axis = static_int(call, "axis", -1)
+    axis = args.static_int(call, "axis", -1)
     return stack(components, axis if axis >= 0 else components[0].rank + 1 + axis).value
 
 
 def _cross_of_two(call: Arguments, lhs: Formula, rhs: Formula) -> Formula | None:
     """Return the cross product of vectors with two components, a number each; None of others."""
-    places = [one_axis(call, "axis", vector.rank, -1) if vector.rank else -1 for vector in (lhs, rhs)]
+    places = [args.one_axis(call, "axis", vector.rank, -1) if vector.rank else -1 for vector in (lhs, rhs)]
     if not all(
         place >= 0 and vector.shape[place] == 2 for place, vector in zip(places, (lhs, rhs), strict=True)
     ):
@@ -222,7 +213,7 @@ def _einsum(call: Arguments) -> Value:
     span = call.at("operands")
     if not operands.items:
         raise RefusalError("einsum needs at least one tensor", call.span)
-    parts = unify_dtypes(call, [Operand(item, span) for item in operands.items])
+    parts = args.unify_dtypes(call, [Operand(item, span) for item in operands.items])
     plain = equation.replace(" ", "")
     if "->" not in plain and "." not in plain:
         letters = sorted({letter for letter in plain if letter != "," and plain.count(letter) == 1})
@@ -244,8 +235,8 @@ def _einsum_path(call: Arguments) -> Value:
     assert isinstance(operands.value, TupleOf)
     arrays = []
     for item in operands.value.items:
-        shape = as_formula(Operand(item, operands.span), call.span, call.name).shape
-        sizes = [static_size(call, size, operands.span) for size in shape]
+        shape = args.as_formula(Operand(item, operands.span), call.span, call.name).shape
+        sizes = [args.static_size(call, size, operands.span) for size in shape]
         # Views of one number, which need no memory: NumPy looks at the shapes only.
         arrays.append(np.broadcast_to(np.float64(0), sizes))
     try:
@@ -261,7 +252,7 @@ def _multi_dot(call: Arguments) -> Value:
     if not isinstance(arrays, TupleOf) or len(arrays.items) < 2:
         raise RefusalError("multi_dot takes a list of matrices", call.at("arrays"))
     span = call.at("arrays")
-    result = as_formula(Operand(arrays.items[0], span), call.span, call.name).value
+    result = args.as_formula(Operand(arrays.items[0], span), call.span, call.name).value
     for item in arrays.items[1:]:
         result = matrix_product(Operand(result, span), Operand(item, span), call.span, call.name)
     assert isinstance(result, Computed)

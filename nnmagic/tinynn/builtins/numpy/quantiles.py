@@ -11,26 +11,9 @@ import numpy as np
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import is_complex, is_float
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    axes,
-    choice_argument,
-    dtype_argument,
-    flag,
-    formula,
-    one_axis,
-    static_value_or_none,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
+from nnmagic.tinynn.builtins import tensor_helpers as helpers
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    arange,
-    constant_of,
-    partition_at,
-    size_along,
-    slice_axis,
-    stack,
-    static_slice,
-)
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import LoopCall, Operand, RefusalError, TupleOf, Value
@@ -38,9 +21,9 @@ from nnmagic.tinynn.values.values import LoopCall, Operand, RefusalError, TupleO
 
 def statistics_data(call: Arguments) -> Formula:
     """Return the data of a mean or variance: integers as f64, or all in the requested dtype."""
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     kept = data.is_float or data.is_complex
-    dtype = dtype_argument(call) or (data.dtype if kept else "float64")
+    dtype = args.dtype_argument(call) or (data.dtype if kept else "float64")
     if not is_float(dtype) and not (is_complex(dtype) and call.name != "average"):
         raise call.refusal("dtype", f"`dtype` must be a float dtype, not {dtype_short_name(dtype)}")
     return data.cast(dtype)
@@ -51,7 +34,7 @@ _LINEAR = "linear"
 
 def _ordered_along(call: Arguments, data: Formula) -> tuple[Formula, int, tuple[int, ...] | None]:
     """Return the data with the axes as one, the axis to order along, and the axes that were given."""
-    along = axes(call, data.rank)
+    along = args.axes(call, data.rank)
     if along is None or len(along) == data.rank:
         flat, axis = data.flat(), 0
     elif len(along) == 1:
@@ -72,7 +55,7 @@ def _quantiles(call: Arguments, data: Formula, of_ordered: Sequence[_OfOrdered])
     """Apply functions to the ordered data, its axis and its size along the axis; NaN gives NaN."""
     flat, axis, along = _ordered_along(call, data)
     count = flat.shape[axis]
-    ordered = partition_at(flat, axis, _places_of(flat, axis, [share for *_, share in of_ordered]))
+    ordered = helpers.partition_at(flat, axis, _places_of(flat, axis, [share for *_, share in of_ordered]))
     missing = flat.op("isnan").reduce("any", (axis,))
     values = [
         function(ordered, axis, count)
@@ -100,8 +83,8 @@ def _places_of(data: Formula, axis: int, shares: Sequence[Share]) -> Formula:
     if isinstance(size, int) and len(static_shares) == len(shares):
         below = [math.floor(share * (size - 1)) for share in static_shares]
         places = sorted({min(place + more, size - 1) for place in below for more in (0, 1)})
-        return constant_of(np.array(places), "int64", data.span)
-    last = size_along(data, axis, arange(1, data.span)) - 1
+        return helpers.constant_of(np.array(places), "int64", data.span)
+    last = helpers.size_along(data, axis, helpers.arange(1, data.span)) - 1
     return _beside(shares, last)
 
 
@@ -110,7 +93,7 @@ def _beside(shares: Sequence[Share], last: Formula) -> Formula:
     wide, end = last.cast("float64"), last.maximum(0)
     below = [(wide * share).op("floor").cast("int64").maximum(0) for share in shares]
     places = [each.minimum(end) for place in below for each in (place, place + 1)]
-    both = stack(places, 0).flat()
+    both = helpers.stack(places, 0).flat()
     return both if len(shares) == 1 else both.op("sort", axis=0)
 
 
@@ -136,7 +119,7 @@ def _interpolate_at(share: Share) -> _OfOrdered:
         return low + gap * weight if weight < 0.5 else high - gap * (1 - weight)
 
     def interpolate_later(ordered: Formula, axis: int) -> Formula:
-        count = size_along(ordered, axis, arange(1, ordered.span))
+        count = helpers.size_along(ordered, axis, helpers.arange(1, ordered.span))
         position = (count - 1).cast("float64") * share
         below = position.op("floor")
         weight = (below < (count - 1).cast("float64")).choose(position - below, position + 1)
@@ -150,21 +133,21 @@ def _interpolate_at(share: Share) -> _OfOrdered:
 
 def _mean_of_middle(ordered: Formula, axis: int, count: int) -> Formula:
     """Return the mean of the one or two elements in the middle of ordered data."""
-    middle = static_slice(ordered, axis, (count - 1) // 2, count // 2 + 1)
+    middle = helpers.static_slice(ordered, axis, (count - 1) // 2, count // 2 + 1)
     return middle.reduce("mean", (axis,))
 
 
 def _mean_of_middle_later(ordered: Formula, axis: int) -> Formula:
-    count = size_along(ordered, axis, arange(1, ordered.span))
+    count = helpers.size_along(ordered, axis, helpers.arange(1, ordered.span))
     widths = [(0, int(index == axis)) for index in range(ordered.rank)]
     padded = ordered.op("nn.pad", math.nan, pad_width=widths)  # the median of no elements
     low, high = _neighbours(padded, axis, (count - 1).op("floor_divide", 2), count)
     odd = count.op("floor_mod", 2).equal(1)
-    return odd.choose(low + 0, stack([low, high], 0).reduce("mean", (0,)))
+    return odd.choose(low + 0, helpers.stack([low, high], 0).reduce("mean", (0,)))
 
 
 def _restore_axes(call: Arguments, result: Formula, data: Formula, along: Sequence[int] | None) -> Formula:
-    if not flag(call, "keepdims"):
+    if not args.flag(call, "keepdims"):
         return result
     axes_ = range(data.rank) if along is None else along
     return result.reshape([1 if axis in axes_ else dim for axis, dim in enumerate(data.shape)], data)
@@ -188,7 +171,7 @@ def _of_present(call: Arguments, data: Formula, of_present: Sequence[_OfPresent]
         widths = [(0, int(index == axis)) for index in range(flat.rank)]
         flat = flat.op("nn.pad", math.nan, pad_width=widths)  # what is taken from no elements
     if flat.rank == 1:
-        ordered = partition_at(flat, axis, _beside([share for _, share in of_present], last))
+        ordered = helpers.partition_at(flat, axis, _beside([share for _, share in of_present], last))
     else:
         ordered = flat.op("sort", axis=axis)
     values = (function(ordered, axis, last).op("squeeze", axis=[axis]) for function, _ in of_present)
@@ -218,7 +201,7 @@ def _middle_of_present(ordered: Formula, axis: int, last: Formula) -> Formula:
     below = last.op("floor_divide", 2)
     above = (last + 1).op("floor_divide", 2)
     low, high = (_take_between(ordered, axis, each, last) for each in (below, above))
-    return below.equal(above).choose(low, stack([low, high], 0).reduce("mean", (0,)))
+    return below.equal(above).choose(low, helpers.stack([low, high], 0).reduce("mean", (0,)))
 
 
 def nan_median(call: Arguments) -> Value:
@@ -236,12 +219,12 @@ def quantile_of(hundred: float, *, ignores_nan: bool = False) -> Callable[[Argum
 
     def apply_to(call: Arguments) -> Value:
         operand = call.given["a"]
-        if formula(call, "a").dtype == "bool":
+        if args.formula(call, "a").dtype == "bool":
             hint = f"convert it first, as in {source_text(operand.span)}.astype(f64)"
             raise RefusalError(f"{call.name} is defined for numbers, not bool_", operand.span, hint=hint)
         data = statistics_data(call)
         shares, is_list = _shares(call, hundred)
-        if (method := choice_argument(call, "method", (_LINEAR, *_METHODS), _LINEAR)) != _LINEAR:
+        if (method := args.choice_argument(call, "method", (_LINEAR, *_METHODS), _LINEAR)) != _LINEAR:
             return _by_method(call, data, shares, hundred, method, is_list=is_list, ignores_nan=ignores_nan)
         if is_list:  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")
@@ -249,7 +232,7 @@ def quantile_of(hundred: float, *, ignores_nan: bool = False) -> Callable[[Argum
             results = _of_present(call, data, [_interpolate_present(share / hundred) for share in shares])
         else:
             results = _quantiles(call, data, [_interpolate_at(share / hundred) for share in shares])
-        return (stack(results, 0) if is_list else results[0]).value
+        return (helpers.stack(results, 0) if is_list else results[0]).value
 
     return apply_to
 
@@ -287,8 +270,10 @@ def _by_method(
         message = f"{call.name}: `method` takes `q` that is known"
         raise RefusalError(message, call.given["method"].span, hint=hint)
     place, part = _METHODS[method]
-    axis = one_axis(call, "axis", data.rank) if "axis" in call and call.static("axis") is not None else None
-    keep = flag(call, "keepdims")
+    axis = (
+        args.one_axis(call, "axis", data.rank) if "axis" in call and call.static("axis") is not None else None
+    )
+    keep = args.flag(call, "keepdims")
     moved = f"moveaxis(a, {axis}, -1)" if axis is not None else "ravel(a)"
     lines = [f"def quantiles(a):\n    x = sort({moved}, axis=-1)\n    n = x.shape[-1]\n"]
     for number, share in enumerate(shares):
@@ -315,7 +300,7 @@ def _shares(call: Arguments, hundred: float) -> tuple[list[Share], bool]:
     """Return the numbers that a quantile is taken at, from 0 to ``hundred``, and whether they are a list."""
     operand = call.given["q"]
     message = f"{call.name}: `q` must be numbers from 0 to {hundred:g}"
-    static = static_value_or_none(operand.value)
+    static = args.static_value_or_none(operand.value)
     if static is not None:
         listed = static if isinstance(static, tuple) else (static,)
         numbers = [share for share in listed if isinstance(share, int | float)]
@@ -323,11 +308,14 @@ def _shares(call: Arguments, hundred: float) -> tuple[list[Share], bool]:
             raise RefusalError(message, operand.span)
         return list(numbers), isinstance(static, tuple)
     values = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
-    quantiles = [as_formula(Operand(value, operand.span), call.span, f"{call.name}: `q`") for value in values]
+    quantiles = [
+        args.as_formula(Operand(value, operand.span), call.span, f"{call.name}: `q`") for value in values
+    ]
     is_list = isinstance(operand.value, TupleOf)
     if len(quantiles) == 1 and quantiles[0].rank == 1 and isinstance(quantiles[0].shape[0], int):
         quantiles = [
-            slice_axis(quantiles[0], 0, at, at + 1).reshape(()) for at in range(int(quantiles[0].shape[0]))
+            helpers.slice_axis(quantiles[0], 0, at, at + 1).reshape(())
+            for at in range(int(quantiles[0].shape[0]))
         ]
         is_list = True
     if not quantiles or any(quantile.rank or quantile.is_complex for quantile in quantiles):

@@ -13,18 +13,8 @@ from collections.abc import Callable, Sequence
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.tensor_expr import Number
 from nnmagic.relay.types import is_complex, is_float
-from nnmagic.tinynn.builtins.argument_checks import (
-    axes,
-    dtype_argument,
-    flag,
-    formula,
-    one_axis,
-    pair,
-    python_number,
-    static_number,
-    static_size,
-    static_value_or_none,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
+from nnmagic.tinynn.builtins.argument_checks import axes
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.operators.arithmetic import static_result
@@ -44,7 +34,7 @@ _EXTREME = "a axis? *more * keepdims? initial? where? exclude?"
 def reduction_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
     """Return the axes of a reduction; Relay's ``exclude`` means all others."""
     chosen = axes(call, data.rank)
-    if chosen is not None and flag(call, "exclude"):
+    if chosen is not None and args.flag(call, "exclude"):
         return tuple(axis for axis in range(data.rank) if axis not in chosen)
     return chosen
 
@@ -63,9 +53,9 @@ def is_empty(data: Formula, along: Sequence[int] | None) -> bool:
 
 def where_mask(call: Arguments) -> Formula | None:
     """Return the argument ``where`` as bools; None if all elements are chosen."""
-    if "where" not in call or static_value_or_none(call.given["where"].value) is True:
+    if "where" not in call or args.static_value_or_none(call.given["where"].value) is True:
         return None
-    mask = formula(call, "where")
+    mask = args.formula(call, "where")
     if mask.dtype != "bool":
         message = f"{call.name}: `where` must be of bools, not {dtype_short_name(mask.dtype)}"
         hint = f"compare it first, as in {source_text(call.at('where'))} != 0"
@@ -83,11 +73,11 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
     if "initial" not in call:
         return result
     start = call.given["initial"]
-    number = static_value_or_none(start.value)
+    number = args.static_value_or_none(start.value)
     first = (
         data.like(number)
         if isinstance(number, bool | int | float | complex)
-        else formula(call, "initial").cast(result.dtype)
+        else args.formula(call, "initial").cast(result.dtype)
     )
     return result.op(operator, first)
 
@@ -95,7 +85,7 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
 def _python_numbers(call: Arguments) -> tuple[bool | int | float, ...] | None:
     """Return the argument as a tuple of Python numbers if it is one (sizes, shapes), else None."""
     operand = call.given["a"]
-    static = static_value_or_none(operand.value)
+    static = args.static_value_or_none(operand.value)
     if isinstance(static, tuple) and all(isinstance(item, bool | int | float) for item in static):
         return static if set(call.given) == {"a"} else None
     return None
@@ -105,7 +95,7 @@ def _require_static_sizes(call: Arguments, data: Formula, along: Sequence[int] |
     """Raise RefusalError where a product of complex numbers is of a number of them that a call decides."""
     sizes = data.shape if along is None else [data.shape[axis] for axis in along]
     for size in sizes:
-        static_size(call, size, call.at("a"), "how many complex numbers are multiplied")
+        args.static_size(call, size, call.at("a"), "how many complex numbers are multiplied")
 
 
 def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Number]) -> Builtin:
@@ -116,8 +106,8 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
                 return static_result(name, of_known(numbers), call.span)
             except OverflowError:  # an int beyond the range of a float, added to a float
                 raise RefusalError(f"the result of `{name}` is no number of 64 bits", call.span) from None
-        data = formula(call, "a")
-        dtype = dtype_argument(call) or wide_dtype(data.dtype)
+        data = args.formula(call, "a")
+        dtype = args.dtype_argument(call) or wide_dtype(data.dtype)
         if dtype == "bool":
             # NumPy adds and multiplies bools as ``or`` and ``and``.
             data, dtype = data.truth(), "bool"
@@ -126,7 +116,7 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
         if name == "prod" and is_complex(dtype):
             _require_static_sizes(call, data, along)
         data = _apply_where(call, data.cast(dtype), neutral)
-        result = data.reduce(name, along, keepdims=flag(call, "keepdims"))
+        result = data.reduce(name, along, keepdims=args.flag(call, "keepdims"))
         return _initial(call, data, result, operator).value
 
     what = "sum" if name == "sum" else "product"
@@ -142,7 +132,7 @@ def _extreme_of_several(
     if "axis" not in call or call.given["axis"].keyword is not None:
         return None
     first, second = (as_number(call.given[name]) for name in ("a", "axis"))
-    numbers = [python_number(value) for value in (first.value, second.value, *more)]
+    numbers = [args.python_number(value) for value in (first.value, second.value, *more)]
     if all(isinstance(number, bool | int | float) for number in numbers):
         return Known(of_known(numbers))
     every = [first, second, *(as_number(Operand(value, call.span)) for value in more)]
@@ -161,7 +151,7 @@ def _extreme_of_several(
 def _extreme_of_scalars(call: Arguments, scalars: Sequence[Operand], operator: str) -> Value:
     least = scalars[0]
     for other in scalars[1:]:
-        lhs, rhs = pair(Arguments(call.name, {"a": least, "b": other}, call.span), "a", "b")
+        lhs, rhs = args.pair(Arguments(call.name, {"a": least, "b": other}, call.span), "a", "b")
         result = lhs.op(operator, rhs).value
         value = as_weak(result) if both_weak(least, other) else result
         least = Operand(value, call.span)
@@ -185,7 +175,7 @@ def _extreme(name: str, kind: str) -> Builtin:
         among = _extreme_of_several(call, more, operator, of_known)
         if among is not None:
             return among
-        data = formula(call, "a")
+        data = args.formula(call, "a")
         along = reduction_axes(call, data)
         if is_empty(data, along) and "initial" not in call:
             message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"
@@ -194,16 +184,16 @@ def _extreme(name: str, kind: str) -> Builtin:
             hint = "give `initial` too: the mask may choose nothing"
             raise RefusalError(f"{name}: `where` without `initial`", call.at("where"), hint=hint)
         if "where" in call:
-            start = static_value_or_none(call.given["initial"].value)
+            start = args.static_value_or_none(call.given["initial"].value)
             # ``initial`` takes part in any case, so it is neutral here; infinity would be no
             # integer.
             neutral: Number = start if isinstance(start, bool | int | float) else worst
             data = _apply_where(call, data, neutral)
         if is_empty(data, along):
-            result = data.like(static_number(call, "initial", 0))
-            shape = data.reduce(kind, along, keepdims=flag(call, "keepdims")).shape
+            result = data.like(args.static_number(call, "initial", 0))
+            shape = data.reduce(kind, along, keepdims=args.flag(call, "keepdims")).shape
             return result.op("broadcast_to", shape=shape).value
-        result = data.reduce(kind, along, keepdims=flag(call, "keepdims"))
+        result = data.reduce(kind, along, keepdims=args.flag(call, "keepdims"))
         return _initial(call, data, result, operator).value
 
     size = "largest" if kind == "max" else "smallest"
@@ -214,10 +204,10 @@ def _extreme(name: str, kind: str) -> Builtin:
 
 def _truth(name: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        data = formula(call, "a").truth()
+        data = args.formula(call, "a").truth()
         along = reduction_axes(call, data)
         data = _apply_where(call, data, neutral=name == "all")
-        return data.reduce(name, along, keepdims=flag(call, "keepdims")).value
+        return data.reduce(name, along, keepdims=args.flag(call, "keepdims")).value
 
     which = "all elements are" if name == "all" else "any element is"
     signature = "a axis? * keepdims? where? exclude?"
@@ -226,9 +216,9 @@ def _truth(name: str) -> Builtin:
 
 def _position(name: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        data = formula(call, "a")
-        last = flag(call, "select_last_index")
-        keepdims = flag(call, "keepdims")
+        data = args.formula(call, "a")
+        last = args.flag(call, "select_last_index")
+        keepdims = args.flag(call, "keepdims")
         if data.rank == 0:
             data, keepdims = data.reshape((1,)), False
         along = axes(call, data.rank)
@@ -247,8 +237,8 @@ def _position(name: str) -> Builtin:
 
 
 def _range_of(call: Arguments) -> Value:
-    data = formula(call, "a")
-    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
+    data = args.formula(call, "a")
+    along, keepdims = reduction_axes(call, data), args.flag(call, "keepdims")
     if is_empty(data, along):
         raise RefusalError("ptp of no elements", call.at("a"))
     largest = data.reduce("max", along, keepdims=keepdims)
@@ -256,22 +246,22 @@ def _range_of(call: Arguments) -> Value:
 
 
 def _count_nonzero(call: Arguments) -> Value:
-    data = formula(call, "a").truth()
+    data = args.formula(call, "a").truth()
     axes = reduction_axes(call, data)
     sizes = [size for size in data.shape if isinstance(size, int)]
     few = len(sizes) == data.rank and math.prod(sizes) < 2**31  # int32 has twice as many lanes
     counted = data.cast("int32" if few else "int64")
-    return counted.reduce("sum", axes, keepdims=flag(call, "keepdims")).cast("int64").value
+    return counted.reduce("sum", axes, keepdims=args.flag(call, "keepdims")).cast("int64").value
 
 
 def _scan(name: str, operator: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        data = formula(call, "a")
-        dtype = dtype_argument(call) or wide_dtype(data.dtype)
+        data = args.formula(call, "a")
+        dtype = args.dtype_argument(call) or wide_dtype(data.dtype)
         if data.rank == 0:
             data = data.reshape((1,))
-        axis = one_axis(call, "axis", data.rank) if "axis" in call else None
-        exclusive = flag(call, "exclusive")
+        axis = args.one_axis(call, "axis", data.rank) if "axis" in call else None
+        exclusive = args.flag(call, "exclusive")
         if data.dtype == "bool":
             data = data.cast(dtype)
         return data.op(operator, axis=axis, dtype=dtype, exclusive=exclusive).value

@@ -9,13 +9,7 @@ from synr.ast import BuiltinOp
 
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    constant_array,
-    formula,
-    one_axis,
-    static_value_or_none,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, broadcast, size_along, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
@@ -34,8 +28,8 @@ from nnmagic.tinynn.values.values import Dimension, Known, Operand, RefusalError
 
 def _repeat(call: Arguments) -> Value:
     """Repeat each element as often as one number says, or a number for each."""
-    data, operand = formula(call, "a"), call.given["repeats"]
-    axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+    data, operand = args.formula(call, "a"), call.given["repeats"]
+    axis = args.one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
         data, axis = data.flat() if data.rank else data.reshape((1,)), 0
     count = as_size(operand)
@@ -43,7 +37,7 @@ def _repeat(call: Arguments) -> Value:
         return _repeat_each(call, data, axis).value
     if isinstance(count, Dimension):
         return _repeat_axis(data.expand(axis + 1), axis, axis + 1, count).value
-    static = static_value_or_none(count)
+    static = args.static_value_or_none(count)
     if not isinstance(static, int) or static < 0:
         hint = "one number, or one for each element, none of them negative"
         raise RefusalError(f"repeat: `repeats` is {static}", operand.span, hint=hint)
@@ -66,12 +60,12 @@ def _repeat_axis(data: Formula, axis: int, inner: int, count: Value) -> Formula:
 def _repeat_each(call: Arguments, data: Formula, axis: int) -> Formula:
     """Repeat each element along an axis as often as its own number says."""
     operand = call.given["repeats"]
-    if isinstance(static_value_or_none(operand.value), tuple):
-        operand = Operand(constant_array(call, "repeats", None), operand.span)
+    if isinstance(args.static_value_or_none(operand.value), tuple):
+        operand = Operand(args.constant_array(call, "repeats", None), operand.span)
     if not is_tensor(operand.value):
         message = "repeat: `repeats` must be an int, or integers, one for each element"
         raise RefusalError(message, operand.span)
-    counts = as_formula(operand, call.span, "repeat: `repeats`")
+    counts = args.as_formula(operand, call.span, "repeat: `repeats`")
     if counts.rank > 1 or not counts.is_integer:
         message = f"repeat: `repeats` must be integers of rank 1, not of shape {format_shape(counts.shape)}"
         raise RefusalError(message, operand.span)
@@ -92,10 +86,10 @@ def _repeat_each(call: Arguments, data: Formula, axis: int) -> Formula:
 
 
 def _tile(call: Arguments) -> Value:
-    data, operand = formula(call, "A"), call.given["reps"]
+    data, operand = args.formula(call, "A"), call.given["reps"]
     listed = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
     counts = [as_size(Operand(item, operand.span)) for item in listed]
-    static_counts = [None if count is None else static_value_or_none(count) for count in counts]
+    static_counts = [None if count is None else args.static_value_or_none(count) for count in counts]
     numbers = [number for number in static_counts if isinstance(number, int) and number >= 0]
     if len(numbers) == len(counts):
         return _tile_static(data, numbers).value

@@ -11,30 +11,12 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.relay.types import AnyDim
-from nnmagic.tinynn.builtins.argument_checks import (
-    axes,
-    dtype_argument,
-    formula,
-    normalize_axis,
-    one_axis,
-    require_rank,
-    shape_argument,
-    static_int,
-    static_size,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
+from nnmagic.tinynn.builtins import tensor_helpers as helpers
+from nnmagic.tinynn.builtins.argument_checks import axes
 from nnmagic.tinynn.builtins.numpy.reductions import wide_dtype
 from nnmagic.tinynn.builtins.reshaping import reshape
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    arange,
-    atleast_nd,
-    broadcast_together,
-    concatenate,
-    size_along,
-    size_of,
-    static_slice,
-    unit_matrix,
-)
 from nnmagic.tinynn.calls.argument_binding import (
     Arguments,
     Builtin,
@@ -60,10 +42,13 @@ _NAMES = "x=a input=a m=a ary=a array=a"
 
 def _flatten(call: Arguments) -> Value:
     """Flatten as NumPy's method does; ``start_dim`` and ``end_dim`` are PyTorch's."""
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     if data.rank == 0:
         return data.reshape((1,)).value
-    first, last = one_axis(call, "start_dim", data.rank, 0), one_axis(call, "end_dim", data.rank, -1)
+    first, last = (
+        args.one_axis(call, "start_dim", data.rank, 0),
+        args.one_axis(call, "end_dim", data.rank, -1),
+    )
     if first > last:
         raise RefusalError("flatten: `start_dim` is after `end_dim`", call.span)
     shape = data.shape
@@ -73,11 +58,11 @@ def _flatten(call: Arguments) -> Value:
 
 
 def _ravel(call: Arguments) -> Value:
-    return formula(call, "a").flat().value
+    return args.formula(call, "a").flat().value
 
 
 def _transpose(call: Arguments) -> Value:
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     if "axes" not in call or call.static("axes") == ():
         return data.op("transpose", axes=None).value if data.rank > 1 else data.value
     permutation = axes(call, data.rank, "axes")
@@ -92,21 +77,21 @@ def _transpose(call: Arguments) -> Value:
 
 
 def _matrix_transpose(call: Arguments) -> Value:
-    data = formula(call, "a")
-    require_rank(call, data, "a", 2)
+    data = args.formula(call, "a")
+    args.require_rank(call, data, "a", 2)
     return data.transpose([*range(data.rank - 2), data.rank - 1, data.rank - 2]).value
 
 
 def _swapaxes(call: Arguments) -> Value:
-    data = formula(call, "a")
-    first, second = one_axis(call, "axis1", data.rank), one_axis(call, "axis2", data.rank)
+    data = args.formula(call, "a")
+    first, second = args.one_axis(call, "axis1", data.rank), args.one_axis(call, "axis2", data.rank)
     order = list(range(data.rank))
     order[first], order[second] = second, first
     return data.transpose(order).value
 
 
 def _moveaxis(call: Arguments) -> Value:
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     source, target = axes(call, data.rank, "source") or (), axes(call, data.rank, "destination") or ()
     if len(source) != len(target):
         raise RefusalError("moveaxis: `source` and `destination` have different lengths", call.span)
@@ -117,8 +102,8 @@ def _moveaxis(call: Arguments) -> Value:
 
 
 def _rollaxis(call: Arguments) -> Value:
-    data = formula(call, "a")
-    axis, start = one_axis(call, "axis", data.rank), static_int(call, "start", 0)
+    data = args.formula(call, "a")
+    axis, start = args.one_axis(call, "axis", data.rank), args.static_int(call, "start", 0)
     start += data.rank if start < 0 else 0
     if not 0 <= start <= data.rank:
         raise RefusalError(f"rollaxis: start {start} is out of range", call.span)
@@ -130,7 +115,7 @@ def _rollaxis(call: Arguments) -> Value:
 
 def _squeeze(call: Arguments) -> Value:
     """Remove axes of size 1; a dynamic axis must be named, since the rank depends on it."""
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     squeezed = axes(call, data.rank)
     if squeezed is None:
         if not all(isinstance(dim, int) for dim in data.shape):
@@ -147,14 +132,14 @@ def _squeeze(call: Arguments) -> Value:
 
 
 def _expand_dims(call: Arguments) -> Value:
-    data = formula(call, "a")
-    count = static_int(call, "num_newaxis", 1)
+    data = args.formula(call, "a")
+    count = args.static_int(call, "num_newaxis", 1)
     if count != 1:
-        return data.op("expand_dims", axis=static_int(call, "axis"), num_newaxis=count).value
+        return data.op("expand_dims", axis=args.static_int(call, "axis"), num_newaxis=count).value
     axes = call.static("axis")
     listed = axes if isinstance(axes, tuple) else (axes,)
     rank = data.rank + len(listed)
-    positions = sorted(normalize_axis(call, "axis", axis, rank) for axis in listed)
+    positions = sorted(args.normalize_axis(call, "axis", axis, rank) for axis in listed)
     if len(set(positions)) != len(positions):
         raise RefusalError("expand_dims: an axis is listed twice", call.at("axis"))
     for position in positions:
@@ -164,7 +149,7 @@ def _expand_dims(call: Arguments) -> Value:
 
 def _broadcast_to_dynamic(call: Arguments, sizes: Sequence[Value]) -> Value:
     """Broadcast to a shape with sizes that are known only at run time."""
-    data, wanted = formula(call, "a"), [dim_of(size) for size in sizes]
+    data, wanted = args.formula(call, "a"), [dim_of(size) for size in sizes]
     pairs = zip(reversed(data.shape), reversed(wanted), strict=False)
     if data.rank > len(wanted) or any(dim != 1 and dims_differ(dim, target) for dim, target in pairs):
         message = f"broadcast_to: {format_shape(data.shape)} cannot become the shape {format_shape(wanted)}"
@@ -179,9 +164,9 @@ def _broadcast_to(call: Arguments) -> Value:
     sizes = dynamic_sizes(call.given["shape"])
     if sizes is not None:
         return _broadcast_to_dynamic(call, sizes)
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     operands = [Operand(data.value, call.at("a"))]
-    attrs = {"shape": shape_argument(call, "shape")}
+    attrs = {"shape": args.shape_argument(call, "shape")}
     spans = {"shape": call.at("shape")}
     result = call_operator(OPERATORS["broadcast_to"], operands, attrs, call.span, spans)
     return data.value if attrs["shape"] == data.shape else result
@@ -192,8 +177,8 @@ def _broadcast_arrays(call: Arguments) -> Value:
     assert isinstance(given, TupleOf)
     span = call.at("arrays")
     inner = [Arguments(call.name, {"x": Operand(item, span)}, call.span) for item in given.items]
-    arrays = [formula(arguments, "x") for arguments in inner]
-    return TupleOf(tuple(array.value for array in broadcast_together(call, arrays)) if arrays else ())
+    arrays = [args.formula(arguments, "x") for arguments in inner]
+    return TupleOf(tuple(array.value for array in helpers.broadcast_together(call, arrays)) if arrays else ())
 
 
 def _atleast(rank: int) -> Builtin:
@@ -203,7 +188,7 @@ def _atleast(rank: int) -> Builtin:
         inner = [
             Arguments(call.name, {"x": Operand(item, call.at("arrays"))}, call.span) for item in arrays.items
         ]
-        results = tuple(atleast_nd(formula(arguments, "x"), rank).value for arguments in inner)
+        results = tuple(helpers.atleast_nd(args.formula(arguments, "x"), rank).value for arguments in inner)
         return results[0] if len(results) == 1 else TupleOf(results)
 
     name = f"atleast_{rank}d"
@@ -217,15 +202,15 @@ def _reverse_axes(data: Formula, along: Sequence[int]) -> Formula:
 
 
 def _flip(call: Arguments) -> Value:
-    data = formula(call, "a")
+    data = args.formula(call, "a")
     flipped = axes(call, data.rank)
     return _reverse_axes(data, range(data.rank) if flipped is None else flipped).value
 
 
 def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
-        data = formula(call, "a")
-        require_rank(call, data, "a", rank)
+        data = args.formula(call, "a")
+        args.require_rank(call, data, "a", rank)
         return _reverse_axes(data, (axis,)).value
 
     return apply_to
@@ -233,7 +218,7 @@ def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
 
 def _roll(call: Arguments) -> Value:
     """Shift by numbers that are known at compile time, or by sizes and integers of rank 0."""
-    data = array = formula(call, "a")
+    data = array = args.formula(call, "a")
     operand = call.given["shift"]
     items = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
     shifts = [size for item in items if (size := as_size(Operand(item, operand.span))) is not None]
@@ -243,7 +228,7 @@ def _roll(call: Arguments) -> Value:
     if listed is None:
         data = data.flat()
     chosen = listed if isinstance(listed, tuple) else (listed or 0,)
-    along = tuple(normalize_axis(call, "axis", axis, data.rank) for axis in chosen)
+    along = tuple(args.normalize_axis(call, "axis", axis, data.rank) for axis in chosen)
     if len(shifts) == 1:
         shifts *= len(along)
     if len(along) == 1:
@@ -262,13 +247,16 @@ def _roll_axis(call: Arguments, data: Formula, axis: int, shift: Value) -> Formu
     step = step % size if size else 0
     if not step:
         return data
-    parts = [static_slice(data, axis, size - step, size), static_slice(data, axis, 0, size - step)]
-    return concatenate(call, parts, axis)
+    parts = [
+        helpers.static_slice(data, axis, size - step, size),
+        helpers.static_slice(data, axis, 0, size - step),
+    ]
+    return helpers.concatenate(call, parts, axis)
 
 
 def _roll_dynamic_axis(data: Formula, axis: int, shift: Value) -> Formula:
-    size = size_of(data, axis)
-    places = arange(size, data.span)
+    size = helpers.size_of(data, axis)
+    places = helpers.arange(size, data.span)
     length = Formula(size.number, data.span) if isinstance(size, Dimension) else places.like(size)
     # An empty axis has the size 0, by which no remainder can be computed.
     step, length = Formula(number_of(shift, data.span), data.span), length.op("maximum", 1)
@@ -276,9 +264,9 @@ def _roll_dynamic_axis(data: Formula, axis: int, shift: Value) -> Formula:
 
 
 def _rot90(call: Arguments) -> Value:
-    data = formula(call, "a")
-    require_rank(call, data, "a", 2)
-    turns = static_int(call, "k", 1) % 4
+    data = args.formula(call, "a")
+    args.require_rank(call, data, "a", 2)
+    turns = args.static_int(call, "k", 1) % 4
     plane = axes(call, data.rank, "axes") or (0, 1)
     if len(plane) != 2:
         raise RefusalError("rot90: `axes` must be two axes", call.at("axes"))
@@ -302,11 +290,11 @@ def trilu(data: Formula, k: int, *, upper: bool) -> Formula:
 
 def _triangle(*, upper: bool) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
-        data = formula(call, "m")
-        k = static_int(call, "k", 0)
+        data = args.formula(call, "m")
+        k = args.static_int(call, "k", 0)
         if data.rank == 1:
-            data, _ = broadcast_together(call, [data, data.expand(1)])
-        require_rank(call, data, "m", 2)
+            data, _ = helpers.broadcast_together(call, [data, data.expand(1)])
+        args.require_rank(call, data, "m", 2)
         if data.dtype == "bool":
             return trilu(data.cast("int8"), k, upper=upper).truth().value
         return trilu(data, k, upper=upper).value
@@ -324,14 +312,14 @@ def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: 
     top, column = max(-offset, 0), max(offset, 0)
     if not all(isinstance(dim, int) for dim in data.shape[-2:]):
         return _diagonal_of_dynamic_size(data, top, column)
-    rows, columns = (static_size(call, dim, span) for dim in data.shape[-2:])
+    rows, columns = (args.static_size(call, dim, span) for dim in data.shape[-2:])
     # Of the elements in one row, those of a diagonal are ``columns + 1`` apart: a slice with a
     # step.
     length = max(min(rows - top, columns - column), 0)
     flat = data.reshape((*data.shape[:-2], rows * columns))
     first = top * columns + column
     if length == 0:
-        return static_slice(flat, len(free_axes), 0, 0)
+        return helpers.static_slice(flat, len(free_axes), 0, 0)
     end = first + (length - 1) * (columns + 1) + 1
     return flat.op("strided_slice", begin=[first], end=[end], strides=[columns + 1], axes=[len(free_axes)])
 
@@ -339,13 +327,15 @@ def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: 
 def _diagonal_of_dynamic_size(data: Formula, top: int, column: int) -> Formula:
     """Return the diagonal of the last two axes that begins in a row and a column."""
     axis = data.rank - 2
-    like = arange(1, data.span)
-    rows, columns = (size_along(data, each, like) for each in (axis, axis + 1))
+    like = helpers.arange(1, data.span)
+    rows, columns = (helpers.size_along(data, each, like) for each in (axis, axis + 1))
     length = (rows - top).op("minimum", columns - column).op("maximum", 0)
     dim = data.shape[axis]
     if not isinstance(dim, AnyDim) or dims_differ(dim, data.shape[axis + 1]) is not False or top or column:
         dim = AnyDim()
-    positions = arange(Dimension(dim, length.value), data.span) * (columns + 1) + (columns * top + column)
+    positions = helpers.arange(Dimension(dim, length.value), data.span) * (columns + 1) + (
+        columns * top + column
+    )
     flat = data.reshape((*data.shape[:axis], product(data.shape[axis:])), data)
     return flat.op("take", positions, axis=axis, mode="fast")
 
@@ -355,23 +345,23 @@ def _diagonal(call: Arguments) -> Value:
 
 
 def _the_diagonal(call: Arguments) -> Formula:
-    data = formula(call, "a")
-    require_rank(call, data, "a", 2)
-    one, other = one_axis(call, "axis1", data.rank, 0), one_axis(call, "axis2", data.rank, 1)
-    return diagonal_of(call, data, static_int(call, "offset", 0), one, other)
+    data = args.formula(call, "a")
+    args.require_rank(call, data, "a", 2)
+    one, other = args.one_axis(call, "axis1", data.rank, 0), args.one_axis(call, "axis2", data.rank, 1)
+    return diagonal_of(call, data, args.static_int(call, "offset", 0), one, other)
 
 
 def _trace(call: Arguments) -> Value:
 
     diagonal = _the_diagonal(call)
-    diagonal = diagonal.cast(dtype_argument(call) or wide_dtype(diagonal.dtype))
+    diagonal = diagonal.cast(args.dtype_argument(call) or wide_dtype(diagonal.dtype))
     return diagonal.reduce("sum", (diagonal.rank - 1,)).value
 
 
 def _diag(call: Arguments) -> Value:
     """Return the diagonal of a matrix, or the matrix with a vector as its diagonal."""
-    data = formula(call, "v")
-    k = static_int(call, "k", 0)
+    data = args.formula(call, "v")
+    k = args.static_int(call, "k", 0)
     if data.rank == 2:
         return diagonal_of(call, data, k, 0, 1).value
     if data.rank != 1:
@@ -379,8 +369,8 @@ def _diag(call: Arguments) -> Value:
         raise RefusalError(message, call.at("v"))
     zero = Formula(number_constant(False if data.dtype == "bool" else 0, data.dtype, call.span), call.span)
     values = data.op("nn.pad", zero, pad_width=[(abs(k), 0)]) if k else data
-    total = size_of(values, 0)
-    mask = unit_matrix(total, total, k, "bool", call.span)
+    total = helpers.size_of(values, 0)
+    mask = helpers.unit_matrix(total, total, k, "bool", call.span)
     return mask.choose(values if k >= 0 else values.expand(1), zero).value
 
 

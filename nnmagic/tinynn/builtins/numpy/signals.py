@@ -13,23 +13,11 @@ from typing import TypeVar
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY, TensorType
-from nnmagic.tinynn.builtins.argument_checks import (
-    axes,
-    choice_argument,
-    formula,
-    one_axis,
-    pair,
-    static_number,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
+from nnmagic.tinynn.builtins import tensor_helpers as helpers
+from nnmagic.tinynn.builtins.argument_checks import pair
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, make_complex, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import (
-    arange,
-    concatenate,
-    require_elements,
-    size_along,
-    slice_axis,
-)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import as_size, dim_of, full, number_of, weak_int
@@ -49,10 +37,10 @@ def _function(name: str, default: str, summary: str) -> Builtin:
             if side.shape[0] == 0:
                 raise RefusalError(f"{name}: `{parameter}` is empty", call.at(parameter))
         data, kernel = (
-            require_elements(side, None, f"{name}: `{parameter}` is empty")
+            helpers.require_elements(side, None, f"{name}: `{parameter}` is empty")
             for side, parameter in ((data, "a"), (kernel, "v"))
         )
-        mode = choice_argument(call, "mode", ("full", "same", "valid"), default)
+        mode = args.choice_argument(call, "mode", ("full", "same", "valid"), default)
         is_bool = data.dtype == "bool"
         if is_bool:
             data, kernel = data.cast("int64"), kernel.cast("int64")
@@ -103,7 +91,7 @@ def _of_real(call: Arguments, data: Formula, kernel: Formula, mode: str, *, corr
             zeros = _zeros_around(_length(rows), _length(window), sizes[0].minimum(sizes[1]), mode, late)
     if zeros:
         before, behind = (_zeros(rows, size) for size in zeros)
-        rows = concatenate(call, [*before, rows, *behind], 0)
+        rows = helpers.concatenate(call, [*before, rows, *behind], 0)
     rows, window = (side.expand(0).expand(0) for side in (rows, window))
     return rows.op("nn.conv1d", window).op("squeeze", axis=[0, 1])
 
@@ -136,7 +124,7 @@ def _zeros(like: Formula, size: int | Formula) -> list[Formula]:
 
 
 def _length(data: Formula) -> Formula:
-    return size_along(data, 0, Formula(number_constant(1, "int64", data.span), data.span))
+    return helpers.size_along(data, 0, Formula(number_constant(1, "int64", data.span), data.span))
 
 
 def _choose(
@@ -152,13 +140,13 @@ def _choose(
 
 def _sliding_window_view(call: Arguments) -> Value:
     """Return windows as NumPy does: an axis counts them in its place, and their own axes are the last."""
-    data, operand = formula(call, "x"), call.given["window_shape"]
+    data, operand = args.formula(call, "x"), call.given["window_shape"]
     given = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
     sizes = [as_size(Operand(size, operand.span)) for size in given]
     window = [size for size in sizes if size is not None]
     if len(window) < len(sizes):
         raise RefusalError("sliding_window_view: the sizes of a window must be ints", operand.span)
-    along = axes(call, data.rank) if "axis" in call else tuple(range(data.rank))
+    along = args.axes(call, data.rank) if "axis" in call else tuple(range(data.rank))
     if along is None or len(along) != len(window):
         message = f"sliding_window_view: {len(window)} sizes of a window, for {len(along or ())} axes"
         raise RefusalError(message, operand.span, hint="give one size for each axis")
@@ -178,33 +166,33 @@ def _take_windows(data: Formula, along: tuple[int, Value]) -> Formula:
     """Return the windows of an axis, of a size that only the call knows, as a new last axis."""
     axis, size = along
     width = Formula(number_of(size, data.span), data.span)
-    length = size_along(data, axis, width)
+    length = helpers.size_along(data, axis, width)
     message = "sliding_window_view: a window is longer than its axis, or its size is negative"
     width = width.require((width >= 0) & (width <= length), message)
     count = Dimension(ANY, weak_int((length - width + 1).value))
     own = Dimension(size.dim if isinstance(size, Dimension) else ANY, weak_int(width.value))
-    places = arange(count, data.span).expand(1) + arange(own, data.span)
+    places = helpers.arange(count, data.span).expand(1) + helpers.arange(own, data.span)
     taken = data.op("take", places, axis=axis, mode="clip")
     return taken.transpose([index for index in range(taken.rank) if index != axis + 1] + [axis + 1])
 
 
 def _unwrap(call: Arguments) -> Value:
     """Remove jumps of more than half a period along an axis, by multiples of the period."""
-    data = formula(call, "p")
+    data = args.formula(call, "p")
     data = data if data.is_float else data.cast("float64")
     if not data.rank:
         raise RefusalError("unwrap of a scalar", call.at("p"))
-    axis = one_axis(call, "axis", data.rank, -1)
-    period = static_number(call, "period", 2 * math.pi)
-    limit = static_number(call, "discont", period / 2) if "discont" in call else period / 2
-    step = slice_axis(data, axis, 1, None) - slice_axis(data, axis, 0, -1)
+    axis = args.one_axis(call, "axis", data.rank, -1)
+    period = args.static_number(call, "period", 2 * math.pi)
+    limit = args.static_number(call, "discont", period / 2) if "discont" in call else period / 2
+    step = helpers.slice_axis(data, axis, 1, None) - helpers.slice_axis(data, axis, 0, -1)
     half = period / 2
     turned = (step + half).op("floor_mod", step.like(period)) - half
     turned = (turned.equal(-half) & (step > 0)).choose(half, turned)
     jumps = (step.abs() < max(limit, half)).choose(0, turned - step)
     jumps = jumps.op("cumsum", axis=axis, dtype=data.dtype)
-    first = slice_axis(data, axis, 0, 1)
-    return concatenate(call, [first, slice_axis(data, axis, 1, None) + jumps], axis).value
+    first = helpers.slice_axis(data, axis, 0, 1)
+    return helpers.concatenate(call, [first, helpers.slice_axis(data, axis, 1, None) + jumps], axis).value
 
 
 SIGNALS = (

@@ -12,14 +12,7 @@ from nnmagic.limits import MAX_RANK
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.polynomials import is_nonnegative, polynomial
 from nnmagic.relay.types import TensorType, is_float
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula,
-    choice_argument,
-    dtype_argument,
-    flag,
-    static_int,
-    static_number,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import Size, arange, broadcast_together, constant_of, stack
 from nnmagic.tinynn.calls.argument_binding import Arguments
@@ -54,7 +47,7 @@ def arange_of(call: Arguments) -> v.Value:
     if "step" not in call:
         numbers.append(1)
     natural = "int64" if all(isinstance(number, int) for number in numbers) else "float64"
-    dtype = dtype_argument(call) or natural
+    dtype = args.dtype_argument(call) or natural
     if numbers[2] == 0:
         raise v.RefusalError("arange: the step cannot be zero", call.span)
     first, last, gap = (number for number in numbers if isinstance(number, int | float))
@@ -80,7 +73,7 @@ def _dynamic_arange(call: Arguments) -> v.Value | None:
         sizes["stop"] = sizes.pop("start")
     start, step = sizes.get("start", v.Known(0)), sizes.get("step", v.Known(1))
     ends = [_whole_number(size, call) for size in (start, sizes["stop"], step)]
-    dtype = dtype_argument(call) or "int64"
+    dtype = args.dtype_argument(call) or "int64"
     result = whole_numbers(ends[0], ends[1], ends[2], call.span)
     length = sizes["stop"] if start == v.Known(0) and step == v.Known(1) else None
     if isinstance(length, v.Dimension) and is_nonnegative(polynomial(length.dim.label or "-1")):
@@ -123,13 +116,13 @@ _MAX_NUMBERS = 10_000_000
 
 def _space_numbers(call: Arguments) -> np.ndarray:
     """Return the numbers from start to stop as NumPy spaces them."""
-    count = static_int(call, "num", 50)
-    start, stop = (float(static_number(call, name, 0)) for name in ("start", "stop"))
+    count = args.static_int(call, "num", 50)
+    start, stop = (float(args.static_number(call, name, 0)) for name in ("start", "stop"))
     if not 0 <= count <= _MAX_NUMBERS:
         raise call.refusal("num", f"`num` is {count}")
-    endpoint = flag(call, "endpoint", default=True)
+    endpoint = args.flag(call, "endpoint", default=True)
     if call.name == "logspace":
-        base = float(static_number(call, "base", 10.0))
+        base = float(args.static_number(call, "base", 10.0))
         return np.logspace(start, stop, count, endpoint=endpoint, base=base)
     if call.name == "geomspace":
         if start == 0 or stop == 0 or (start < 0) != (stop < 0):
@@ -140,13 +133,13 @@ def _space_numbers(call: Arguments) -> np.ndarray:
 
 def linspace(call: Arguments) -> v.Value:
     """Return evenly spaced numbers between two ends."""
-    dtype = dtype_argument(call) or "float64"
+    dtype = args.dtype_argument(call) or "float64"
     count = as_size(call.given["num"]) if "num" in call else None
     ends = [as_number(call.given[name]).value for name in ("start", "stop")]
     if isinstance(count, v.Dimension) or any(map(_is_dynamic, ends)):
         spaced, step = _spaced_at_the_call(call)
         spaced = (spaced if is_float(dtype) else spaced.op("floor")).cast(dtype)
-        return v.TupleOf((spaced.value, step.value)) if flag(call, "retstep") else spaced.value
+        return v.TupleOf((spaced.value, step.value)) if args.flag(call, "retstep") else spaced.value
     with np.errstate(all="ignore"):  # the ends may be infinite or far apart
         numbers = _space_numbers(call)
     if not is_float(dtype):
@@ -159,20 +152,20 @@ def linspace(call: Arguments) -> v.Value:
         result = constant_of(numbers, dtype, call.span)
     else:
         result = constant_of(numbers, "float64", call.span).cast(dtype)
-    if not flag(call, "retstep"):
+    if not args.flag(call, "retstep"):
         return result.value
-    start, stop = (float(static_number(call, name, 0)) for name in ("start", "stop"))
-    gaps = static_int(call, "num", 50) - flag(call, "endpoint", default=True)
+    start, stop = (float(args.static_number(call, name, 0)) for name in ("start", "stop"))
+    gaps = args.static_int(call, "num", 50) - args.flag(call, "endpoint", default=True)
     return v.TupleOf((result.value, v.Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
 
 def _spaced_at_the_call(call: Arguments) -> tuple[Formula, Formula]:
     """Return numbers whose count or ends only the call knows, and the step of ``linspace``, as NumPy does."""
-    count, endpoint = size_argument(call, "num", 50), flag(call, "endpoint", default=True)
+    count, endpoint = size_argument(call, "num", 50), args.flag(call, "endpoint", default=True)
     if call.name != "geomspace":
         spaced, step = spaced_numbers(call, _end(call, "start"), _end(call, "stop"), count, endpoint=endpoint)
         if call.name == "logspace":
-            spaced = spaced.like(float(static_number(call, "base", 10.0))).op("power", spaced)
+            spaced = spaced.like(float(args.static_number(call, "base", 10.0))).op("power", spaced)
         return spaced, step
     start, stop = (_geometric_end(call, name) for name in ("start", "stop"))
     sign = start.op("sign")
@@ -203,8 +196,8 @@ def _end(call: Arguments, name: str) -> Formula | float:
     """Return an end of ``linspace``: a float, or f64 of rank 0."""
     operand = as_number(call.given[name])
     if not _is_dynamic(operand.value):
-        return float(static_number(call, name, 0))
-    end = as_formula(operand, call.span, f"{call.name}: `{name}`")
+        return float(args.static_number(call, name, 0))
+    end = args.as_formula(operand, call.span, f"{call.name}: `{name}`")
     if end.rank:
         raise v.RefusalError(
             f"{call.name}: `{name}` must be one number, not {describe(end.value)}", operand.span
@@ -249,7 +242,7 @@ def size_argument(
     if isinstance(value, v.Dimension):
         span = call.at(parameter)
         return value if negative_is_none else require_nonnegative(value, call.name, span)
-    size = static_int(call, parameter)
+    size = args.static_int(call, parameter)
     if negative_is_none:
         return max(size, 0)
     if size < 0:
@@ -262,7 +255,9 @@ def meshgrid(call: Arguments) -> v.Value:
     arrays = call.given["arrays"].value
     assert isinstance(arrays, v.TupleOf)
     span = call.at("arrays")
-    vectors = [as_formula(v.Operand(item, span), call.span, "meshgrid: an item") for item in arrays.items]
+    vectors = [
+        args.as_formula(v.Operand(item, span), call.span, "meshgrid: an item") for item in arrays.items
+    ]
     if any(vector.rank > 1 for vector in vectors):
         raise v.RefusalError("meshgrid takes tensors of rank 1", span)
     vectors = [vector if vector.rank else vector.reshape((1,)) for vector in vectors]
@@ -270,9 +265,9 @@ def meshgrid(call: Arguments) -> v.Value:
     if rank > MAX_RANK:
         raise v.RefusalError(f"meshgrid of {rank} tensors has as many axes (at most {MAX_RANK})", span)
     axes = list(range(rank))
-    if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
+    if args.choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
         axes[0], axes[1] = 1, 0
-    grids = _coordinates(call, vectors, axes, sparse=flag(call, "sparse"))
+    grids = _coordinates(call, vectors, axes, sparse=args.flag(call, "sparse"))
     return v.TupleOf(tuple(grid.value for grid in grids))
 
 

@@ -13,16 +13,7 @@ from collections.abc import Sequence
 from nnmagic.relay.complex_numbers.operators import IMAG, REAL
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.tinynn.builtins.argument_checks import (
-    as_formula_beside,
-    axes,
-    dtype_argument,
-    flag,
-    formula,
-    one_axis,
-    static_number,
-    static_size,
-)
+from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.numpy.quantiles import median, nan_median, quantile_of, statistics_data
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, where_mask, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -35,7 +26,7 @@ _NAMES = "x=a input=a"
 
 def _count_of(call: Arguments, data: Formula, along: Sequence[int] | None) -> int:
     dims = data.shape if along is None else [data.shape[axis] for axis in along]
-    return static_size(call, product(dims), call.at("a"), "the number of elements")
+    return args.static_size(call, product(dims), call.at("a"), "the number of elements")
 
 
 def mean_of(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
@@ -45,7 +36,7 @@ def mean_of(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Fo
 
 def _mean(call: Arguments) -> Value:
     data = statistics_data(call)
-    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), args.flag(call, "keepdims")
     mask = where_mask(call)
     if mask is None:
         return mean_of(data, along, keepdims=keepdims).value
@@ -60,15 +51,15 @@ def _mean_where(data: Formula, mask: Formula, along: Sequence[int] | None, *, ke
 
 def _variance(call: Arguments) -> Formula:
     data = statistics_data(call)
-    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), args.flag(call, "keepdims")
     half = data.dtype in ("float16", "bfloat16")
     wide = data.cast("float32") if half else data
-    free = static_number(call, "ddof", static_number(call, "correction", 0))
-    if flag(call, "unbiased"):
+    free = args.static_number(call, "ddof", args.static_number(call, "correction", 0))
+    if args.flag(call, "unbiased"):
         free = 1
     if wide.is_complex:
         return _complex_variance(call, wide, free)
-    center = formula(call, "mean") if "mean" in call else wide.reduce("mean", along, keepdims=True)
+    center = args.formula(call, "mean") if "mean" in call else wide.reduce("mean", along, keepdims=True)
     attrs = {"axis": along, "keepdims": keepdims}
     if free in (0, 1) and along != ():
         result = wide.op("variance", center, unbiased=free == 1, **attrs)
@@ -81,8 +72,8 @@ def _variance(call: Arguments) -> Formula:
 
 def _complex_variance(call: Arguments, data: Formula, free: float) -> Formula:
     """Return the mean of the squared distances from the mean: a real number."""
-    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
-    center = formula(call, "mean") if "mean" in call else data.reduce("mean", along, keepdims=True)
+    along, keepdims = reduction_axes(call, data), args.flag(call, "keepdims")
+    center = args.formula(call, "mean") if "mean" in call else data.reduce("mean", along, keepdims=True)
     gap = data - center
     squares = gap.op(REAL) * gap.op(REAL) + gap.op(IMAG) * gap.op(IMAG)
     if free == 0:
@@ -93,10 +84,10 @@ def _complex_variance(call: Arguments, data: Formula, free: float) -> Formula:
 
 def _average(call: Arguments) -> Value:
     data = statistics_data(call)
-    along, keepdims = axes(call, data.rank), flag(call, "keepdims")
+    along, keepdims = args.axes(call, data.rank), args.flag(call, "keepdims")
     if "weights" not in call:
         return mean_of(data, along, keepdims=keepdims).value
-    weights = as_formula_beside(call, "weights", data.dtype)
+    weights = args.as_formula_beside(call, "weights", data.dtype)
     if not weights.is_float:
         weights = weights.cast(data.dtype)
     if weights.dtype != data.dtype:
@@ -122,11 +113,11 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
     """Declare a reduction that counts NaN as the neutral element; an extremum of only NaN is NaN."""
 
     def apply_to(call: Arguments) -> Value:
-        data = formula(call, "a")
-        along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
+        data = args.formula(call, "a")
+        along, keepdims = reduction_axes(call, data), args.flag(call, "keepdims")
         total = kind in ("sum", "prod")
         if total:
-            data = data.cast(dtype_argument(call) or wide_dtype(data.dtype))
+            data = data.cast(args.dtype_argument(call) or wide_dtype(data.dtype))
         elif is_empty(data, along):
             raise RefusalError(f"{name} of no elements", call.at("a"))
         else:
@@ -151,11 +142,11 @@ def _scan_without_nan(name: str, neutral: int) -> Builtin:
     own = name.removeprefix("nan")
 
     def apply_to(call: Arguments) -> Value:
-        data = formula(call, "a")
-        axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+        data = args.formula(call, "a")
+        axis = args.one_axis(call, "axis", data.rank) if "axis" in call else None
         if axis is None:
             data, axis = data.flat(), 0
-        data = data.cast(dtype_argument(call) or wide_dtype(data.dtype))
+        data = data.cast(args.dtype_argument(call) or wide_dtype(data.dtype))
         if data.is_float:
             data = data.op("isnan").choose(neutral, data)
         return data.op(own, axis=axis, dtype=data.dtype).value
@@ -167,21 +158,21 @@ def _nan_mean(call: Arguments) -> Value:
     data = statistics_data(call)
     present, mask = ~data.op("isnan"), where_mask(call)
     chosen = present if mask is None else present & mask
-    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), args.flag(call, "keepdims")
     return _mean_where(data, chosen, along, keepdims=keepdims).value
 
 
 def _nan_variance(call: Arguments) -> Formula:
     """Return the variance of the elements that are not NaN; NaN where ``ddof`` leaves none of them."""
-    if not formula(call, "a").is_float:
+    if not args.formula(call, "a").is_float:
         return _variance(call)
     data = statistics_data(call)
-    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
+    along, keepdims = reduction_axes(call, data), args.flag(call, "keepdims")
     present = ~data.op("isnan")
     mean = _mean_where(data, present, along, keepdims=True)
     gap = present.choose(data - mean, 0)
     count = present.cast(data.dtype).reduce("sum", along, keepdims=keepdims)
-    left = count - float(static_number(call, "ddof", 0))
+    left = count - float(args.static_number(call, "ddof", 0))
     return (gap * gap).reduce("sum", along, keepdims=keepdims) / (left > 0).choose(left, math.nan)
 
 

@@ -15,6 +15,17 @@ from __future__ import annotations
 
 from nnmagic.engine.relax.codegen.aot.program import ALIGNMENT
 
+#: Goes to `ask` with the function by which a host allocates, else to `plain`. Who allocates also releases.
+_ASK_HOST = """
+  %none = icmp eq ptr %host, null
+  br i1 %none, label %plain, label %look
+look:
+  %allocate_at = getelementptr %nnm_host, ptr %host, i32 0, i32 1
+  %allocate = load ptr, ptr %allocate_at
+  %without = icmp eq ptr %allocate, null
+  br i1 %without, label %plain, label %ask
+ask:"""
+
 _RUNTIME = f"""
 %nnm_host = type {{ ptr, ptr, ptr, ptr, i32 }}
 @__TVMBackendAllocWorkspace = internal constant ptr @nnm_workspace
@@ -42,14 +53,7 @@ define internal i32 @nnm_free(i32 %device, i32 %id, ptr %memory) {{
 }}
 
 define internal ptr @nnm_allocate(ptr %host, i64 %bytes) {{
-  %none = icmp eq ptr %host, null
-  br i1 %none, label %plain, label %look
-look:
-  %at = getelementptr %nnm_host, ptr %host, i32 0, i32 1
-  %allocate = load ptr, ptr %at
-  %without = icmp eq ptr %allocate, null
-  br i1 %without, label %plain, label %ask
-ask:
+{_ASK_HOST}
   %context = load ptr, ptr %host
   %theirs = call ptr %allocate(ptr %context, i64 %bytes)
   ret ptr %theirs
@@ -59,14 +63,7 @@ plain:
 }}
 
 define internal void @nnm_release(ptr %host, ptr %memory) {{
-  %none = icmp eq ptr %host, null
-  br i1 %none, label %plain, label %look
-look:
-  %allocate_at = getelementptr %nnm_host, ptr %host, i32 0, i32 1
-  %allocate = load ptr, ptr %allocate_at
-  %without = icmp eq ptr %allocate, null
-  br i1 %without, label %plain, label %ask
-ask:
+{_ASK_HOST}
   %at = getelementptr %nnm_host, ptr %host, i32 0, i32 2
   %release = load ptr, ptr %at
   %keeps = icmp eq ptr %release, null

@@ -13,19 +13,13 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
+from nnmagic.engine.relax.legalize import registry
 from nnmagic.engine.relax.legalize.blocked.layout import (
     Blocked,
     constant_array,
     emit_layout_kernel,
     lanes_for,
     to_blocked_layout,
-)
-from nnmagic.engine.relax.legalize.registry import (
-    OUT_ELEMENTWISE_FUSABLE,
-    OpCall,
-    Value,
-    shape_of,
-    tensor_dtype,
 )
 from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.legalize.types import Tensor
@@ -62,7 +56,7 @@ class _BlockedConvolution:
         return -(-self.channels.result // self.lanes)
 
 
-def lower_to_blocks(call: OpCall, pads: Sequence[int], *, transposed: bool) -> Value | None:
+def lower_to_blocks(call: registry.OpCall, pads: Sequence[int], *, transposed: bool) -> registry.Value | None:
     """Lower to a convolution with a blocked result; None for a call that the kernels do not compute."""
     convolution = _analyze_call(call, pads, transposed=transposed)
     if convolution is None:
@@ -84,19 +78,21 @@ def lower_to_blocks(call: OpCall, pads: Sequence[int], *, transposed: bool) -> V
             lambda x, w: _convolve(convolution, x, w, padded=padded),
             data,
             packed,
-            primfunc_attrs={"op_pattern": OUT_ELEMENTWISE_FUSABLE},
+            primfunc_attrs={"op_pattern": registry.OUT_ELEMENTWISE_FUSABLE},
         )
     )
     return Blocked(result, convolution.shape, convolution.axis)
 
 
-def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _BlockedConvolution | None:
+def _analyze_call(
+    call: registry.OpCall, pads: Sequence[int], *, transposed: bool
+) -> _BlockedConvolution | None:
     data, weight = call.args
-    attrs, dtype = call.attrs, tensor_dtype(data)
+    attrs, dtype = call.attrs, registry.tensor_dtype(data)
     layout, kernel = str(attrs["data_layout"]), str(attrs["kernel_layout"])
     lanes = lanes_for(dtype)
-    sizes, window = shape_of(data), shape_of(weight)
-    if lanes is None or tensor_dtype(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
+    sizes, window = registry.shape_of(data), registry.shape_of(weight)
+    if lanes is None or registry.tensor_dtype(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
         return None
     if not all(isinstance(dim, int) for dim in window) or 0 in window or any(map(_is_zero, sizes)):
         return None
@@ -152,7 +148,9 @@ def _multiplier(taps: dict[str, int], size: dict[str, int], groups: int) -> int:
     return taps["I"] if groups > 1 and taps["I"] != size["C"] // groups and taps["O"] == groups else 1
 
 
-def _pack_weight(call: OpCall, convolution: _BlockedConvolution, weight: Value, *, transposed: bool) -> Value:
+def _pack_weight(
+    call: registry.OpCall, convolution: _BlockedConvolution, weight: registry.Value, *, transposed: bool
+) -> registry.Value:
     """Pack weights as ``[block, (kd, kh,) channel, kw, lane]``, zero in the lanes beyond the channels."""
     kernel = str(call.attrs["kernel_layout"])
     letters = [letter for letter in "DHW" if letter in kernel]
