@@ -85,8 +85,7 @@ def _show(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
     function = find_compiled_function(name, namespace)
     named = [stage for word in stages for stage in word.split(",") if stage]
     shown = [render_function(function, stage) for stage in dict.fromkeys(named or ["relay"])]
-    picture = next((item.svg for item in reversed(shown) if item.svg is not None), None)
-    return Output(tuple(section for item in shown for section in item.sections), picture)
+    return Output(tuple(section for item in shown for section in item.sections))
 
 
 def find_compiled_function(
