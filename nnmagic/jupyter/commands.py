@@ -131,8 +131,9 @@ def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     if not symbols:
         pattern = " ".join(words).lower()
         raise MagicError(f"no name or summary has {pattern!r}; {_other_pattern(pattern)}")
-    rows = [(_call_form(symbol), textwrap.fill(symbol.summary, _SUMMARY_WIDTH)) for symbol in symbols]
-    return table("names", rows, ("function or operator", "what it does"))
+    rows = [(f"{symbol.name}({', '.join(symbol.parameters or ())})", symbol.summary) for symbol in symbols]
+    text_rows = [(_call_form(symbol), textwrap.fill(symbol.summary, _SUMMARY_WIDTH)) for symbol in symbols]
+    return table("names", rows, ("function or operator", "what it does"), code=0, text_rows=text_rows)
 
 
 def _other_pattern(pattern: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import itertools
 import re
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,22 +68,31 @@ def table(
     rows: Sequence[tuple[str, ...]],
     header: tuple[str, ...],
     note: str = "",
-    widths: Sequence[int] = (),
+    *,
+    code: int | None = None,
+    text_rows: Sequence[tuple[str, ...]] | None = None,
 ) -> Section:
     """Return a table: rows of cells under a header, with ``note`` above. A cell may have several lines.
 
-    ``widths`` breaks the lines of columns in the text; a page breaks them where it must.
+    The cells of the column ``code`` are code. ``text_rows`` are the rows with their lines broken, for the text
+    alone: a page breaks them where it must.
     """
-    text = table_text([_broken(row, widths) for row in rows] if widths else rows, header)
+    text = table_text(rows if text_rows is None else text_rows, header)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    cells = ["".join(_cell(cell, column == code) for column, cell in enumerate(row)) for row in rows]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     above = f'<pre class="head">{html.escape(note, quote=False)}</pre>' if note else ""
     shown = f'{above}<table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return Section(title, f"{note}\n\n{text}" if note else text, shown)
 
 
-def _broken(row: tuple[str, ...], widths: Sequence[int]) -> tuple[str, ...]:
-    return tuple(textwrap.fill(cell, width) for cell, width in zip(row, widths, strict=True))
+#: A cell that has no more letters stays on one line.
+SHORT = 24
+
+
+def _cell(cell: str, is_code: bool) -> str:
+    name = "call" if is_code else "short" if len(cell) <= SHORT else ""
+    return f'<td class="{name}">{html.escape(cell)}</td>'
 
 
 def plain(title: str, text: str) -> Section:

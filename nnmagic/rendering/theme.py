@@ -119,7 +119,10 @@ text-indent: 0; opacity: 0.9; }
 margin: 2px 0; }
 .nnmagic table.rows th, .nnmagic table.rows td { text-align: left; vertical-align: top; \
 padding: 2px 12px 2px 0; white-space: pre-wrap; border: 0; background: none; color: inherit; }
+.nnmagic table.rows .short { white-space: nowrap; }
 .nnmagic table.rows .right { text-align: right; white-space: nowrap; }
+.nnmagic table.rows .call { font-family: var(--jp-code-font-family, \
+var(--vscode-editor-font-family, monospace)); padding-left: 2em; text-indent: -2em; }
 .nnmagic table.rows svg { display: block; max-width: none; margin-top: 3px; }
 .nnmagic table.rows th { font-weight: 600; }
 .nnmagic .graph, .nnmagic .graph[hidden] { display: block !important; \

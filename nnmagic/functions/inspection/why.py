@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,7 +54,11 @@ class Why:
         if not self._rows:
             return plain("why", note)
         header = ("line", "of", "how it runs, and what costs", "what would help")
-        return table("why", self._rows, header, note, (_QUOTED, _QUOTED, _WIDTH, _QUOTED))
+        text_rows = [
+            (*place, textwrap.fill(text, _WIDTH), textwrap.fill(change, _QUOTED))
+            for *place, text, change in self._rows
+        ]
+        return table("why", self._rows, header, note, code=1, text_rows=text_rows)
 
 
 def why(definition: Definition) -> Why:
