@@ -137,7 +137,8 @@ class CompileError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython shows instead of a Python traceback."""
-        return [*self.render(color=True).split("\n"), f"{type(self).__name__}: {_count(self.diagnostics)}"]
+        name, count = type(self).__name__, _count(self.diagnostics)
+        return [*self.render(color=True).split("\n"), f"{name}: {_paint_lines(count, name, color=True)}"]
 
 
 class TinyNNError(CompileError):

@@ -316,7 +316,7 @@ class CompiledFunction(FunctionAttributes):
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         from nnmagic.rendering.output import Output
 
-        return Output((self._section(),), self.graph.svg).bundle()
+        return Output((self._section(),)).bundle()
 
     def _section(self) -> Section:
         """Return its Relay beside its source, under its signature."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 def load_ipython_extension(ip: InteractiveShell) -> None:
     """Add %%tinynn, %%relay and %tinynn to a shell; ``%load_ext nnmagic`` calls it, and may do so twice."""
     from nnmagic.jupyter.magics import TinyNNMagics
+    from nnmagic.jupyter.style_sheet import show_style_sheet
 
     unload_ipython_extension(ip)
     ip.register_magics(TinyNNMagics)
@@ -21,6 +22,7 @@ def load_ipython_extension(ip: InteractiveShell) -> None:
 
         add_help(ip)
     ip.events.register("post_run_cell", ip.magics_manager.registry[TinyNNMagics.__name__].warn_of_changes)
+    ip.events.register("post_run_cell", show_style_sheet)
     if _has_user(ip) and ip.magics_manager.registry[TinyNNMagics.__name__].preload:
         from nnmagic.jupyter.preload import preload
 
@@ -42,7 +44,11 @@ def _has_user(ip: InteractiveShell) -> bool:
 def unload_ipython_extension(ip: InteractiveShell) -> None:
     """Remove the magics and their settings, as ``%unload_ext nnmagic`` does; what cells have bound stays."""
     from nnmagic.jupyter.magics import TinyNNMagics
+    from nnmagic.jupyter.style_sheet import forget_style_sheet, show_style_sheet
 
+    forget_style_sheet()
+    if show_style_sheet in ip.events.callbacks["post_run_cell"]:
+        ip.events.unregister("post_run_cell", show_style_sheet)
     if _can_be_asked():
         from nnmagic.jupyter.help import remove_help
 

@@ -41,47 +41,43 @@ def render_cell(cell: CompiledCell, names: list[str], note: str | None) -> Outpu
     """Render Relay for the cell as a whole and the other stages for each function; ``note`` comes last."""
     from nnmagic.rendering.output import Output, plain
 
-    rendered_parts: list[tuple[list[Section], str | None]] = []
+    sections: list[Section] = []
     for name in names:
         if name not in cell.shown:
             cell.shown[name] = _sections(cell, name)
-        rendered_parts.append(cell.shown[name])
-    sections = [section for rendered, _ in rendered_parts for section in rendered]
+        sections += cell.shown[name]
     if names and cell.specializing:
         sections += [section for each in cell.specializing for section in each._sections()]
     if note is not None:
         sections.append(plain("cache", note))
-    return Output(
-        tuple(sections), next((svg for _, svg in reversed(rendered_parts) if svg is not None), None)
-    )
+    return Output(tuple(sections))
 
 
-def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]:
-    """Render the sections of one stage, and its picture if it has one."""
+def _sections(cell: CompiledCell, name: str) -> list[Section]:
+    """Render the sections of one stage."""
     from nnmagic.rendering.graph import graph_of
     from nnmagic.rendering.sections import relay_section, stage_section
 
     if not cell.functions and cell.specializing and not cell.types:
-        return [], None
+        return []
     match name:
         case "relay":
             from_relay = bool(cell.functions) and cell.functions[0]._definition.language == "relay"
             origins: Origins = "none" if from_relay else "hover"  # the source itself stands right above
             changing = [each._head() for each in cell.functions if each._call.destinations]
-            return [relay_section(cell.compiled, cell.relay_text, changing, origins=origins)], None
+            return [relay_section(cell.compiled, cell.relay_text, changing, origins=origins)]
         case "graph":
-            graph = graph_of(cell.compiled)
-            return [graph.section(name)], graph.svg
+            return [graph_of(cell.compiled).section(name)]
         case "relay-typed":
-            return [stage_section(name, name, str(cell.compiled))], None
+            return [stage_section(name, name, str(cell.compiled))]
     for function in cell.functions:
         if name == "tree" and name not in function.stages:
             raise MagicError(f"a function from Relay text has no stage {name!r}")
         _check_stage(function, name)
     if name == "linked":
-        return [each._definition.link_stages.section(f"{each.name}: {name}") for each in cell.functions], None
+        return [each._definition.link_stages.section(f"{each.name}: {name}") for each in cell.functions]
     named = [(f"{function.name}: {name}", function.stages[name]) for function in cell.functions]
-    return [stage_section(title, name, text) for title, text in named], None
+    return [stage_section(title, name, text) for title, text in named]
 
 
 def _check_stage(function: CompiledFunction, name: str) -> None:
@@ -105,15 +101,11 @@ def render_function(function: CompiledFunction | SpecializingFunction, name: str
             message = f"{function.name} has no stage {name!r} yet: its first call compiles it for its types"
             raise MagicError(message)
         rendered = [render_function(specialization, name) for specialization in function.specializations]
-        return Output(
-            tuple(section for specialization in rendered for section in specialization.sections),
-            rendered[-1].svg,
-        )
+        return Output(tuple(section for each in rendered for section in each.sections))
     if name == "relay":
         return Output((function._section(),))
     if name == "graph":
-        graph = function.graph
-        return Output((graph.section(name),), graph.svg)
+        return Output((function.graph.section(name),))
     _check_stage(function, name)
     if name == "linked":
         return Output((function._definition.link_stages.section(name),))

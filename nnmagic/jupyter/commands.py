@@ -85,8 +85,7 @@ def _show(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
     function = find_compiled_function(name, namespace)
     named = [stage for word in stages for stage in word.split(",") if stage]
     shown = [render_function(function, stage) for stage in dict.fromkeys(named or ["relay"])]
-    picture = next((item.svg for item in reversed(shown) if item.svg is not None), None)
-    return Output(tuple(section for item in shown for section in item.sections), picture)
+    return Output(tuple(section for item in shown for section in item.sections))
 
 
 def find_compiled_function(
@@ -132,8 +131,9 @@ def _ops(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     if not symbols:
         pattern = " ".join(words).lower()
         raise MagicError(f"no name or summary has {pattern!r}; {_other_pattern(pattern)}")
-    rows = [(_call_form(symbol), textwrap.fill(symbol.summary, _SUMMARY_WIDTH)) for symbol in symbols]
-    return table("names", rows, ("function or operator", "what it does"))
+    rows = [(f"{symbol.name}({', '.join(symbol.parameters or ())})", symbol.summary) for symbol in symbols]
+    text_rows = [(_call_form(symbol), textwrap.fill(symbol.summary, _SUMMARY_WIDTH)) for symbol in symbols]
+    return table("names", rows, ("function or operator", "what it does"), code=0, text_rows=text_rows)
 
 
 def _other_pattern(pattern: str) -> str:

@@ -62,8 +62,7 @@ def render_model(function: CompiledFunction, show: str) -> Output:
     from nnmagic.rendering.output import Output
 
     outputs = [render_function(function, name) for name in parse_show_option(show)]
-    sections = [section for output in outputs for section in output.sections]
-    return Output(tuple(sections), next((output.svg for output in reversed(outputs) if output.svg), None))
+    return Output(tuple(section for output in outputs for section in output.sections))
 
 
 def complete_onnx(before: str) -> Sequence[str] | None:

@@ -25,7 +25,7 @@ _QUIET, _STEP = 1.0, 0.5
 @contextmanager
 def show_progress(shell: InteractiveShell) -> Iterator[None]:
     """Show how far a compilation is, if the notebook is live."""
-    if not _is_live(shell):
+    if not is_live(shell):
         yield
         return
     watcher = _Watcher()
@@ -82,7 +82,7 @@ def progress_output(stage: str, done: int, total: int, seconds: float) -> Output
     return Output((Section("progress", text, f'<div class="head">{bar}{text}</div>'),))
 
 
-def _is_live(shell: InteractiveShell) -> bool:
+def is_live(shell: InteractiveShell) -> bool:
     """Return whether the front end that sent the cell takes input (nbval and nbconvert do not)."""
     kernel = getattr(shell, "kernel", None)
     content = kernel.get_parent().get("content", {}) if kernel is not None else {}

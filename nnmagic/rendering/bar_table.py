@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnmagic.rendering.output import Section, table_text
+from nnmagic.rendering.output import SHORT, Section, table_text
 
 _WIDTH, _HEIGHT, _BLOCKS = 180, 10, " ▏▎▍▌▋▊▉█"
 _TEXT_WIDTH = 16
@@ -36,8 +36,8 @@ def bar_table(
 
 
 def _cell(tag: str, text: str, is_number: bool) -> str:
-    right = ' class="right"' if is_number else ""
-    return f"<{tag}{right}>{html.escape(text)}</{tag}>"
+    name = "right" if is_number else "short" if len(text) <= SHORT else ""
+    return f'<{tag} class="{name}">{html.escape(text)}</{tag}>'
 
 
 def _row(bar: Bar, texts: int) -> str:

@@ -51,7 +51,7 @@ class Graph:
         return graph_text(self.regions)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        return Output((self.section("graph"),), self.svg).bundle()
+        return Output((self.section("graph"),)).bundle()
 
     def section(self, title: str) -> Section:
         """Return the graph as a section: a large one as an overview, with parts that open."""

@@ -22,6 +22,7 @@ from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.listing import highlight_lines
 from nnmagic.rendering.output import Section
 from nnmagic.rendering.source_lines import Places, position
+from nnmagic.rendering.style_sheets import marks
 from nnmagic.rendering.value_marks import value_classes, value_rules
 
 if TYPE_CHECKING:
@@ -95,9 +96,8 @@ class LinkedView:
             _pane("assembly", "".join(self._codes_html("asm", None))),
         ]
         label = html.escape(f"{title}: source, Relay, TIR and assembly side by side")
-        rules = f"<style>{self._rules()}</style>"
-        body = f'{rules}<div class="linked" role="group" aria-label="{label}">{"".join(panes)}</div>'
-        return Section(title, str(self), body)
+        body = f'<div class="linked" role="group" aria-label="{label}">{"".join(panes)}</div>'
+        return Section(title, str(self), marks(self._rules()) + body)
 
     def _rules(self) -> str:
         if len(self._numbers) > _MOST_MARKED:
@@ -153,7 +153,7 @@ class LinkedView:
         is_open = ' open="open"' if is_short else ""
         for code, text in texts.items():
             shown = "\n".join(_highlight(text, lexer, {}, 0)) if lexer else html.escape(text, quote=False)
-            summary = f"<summary>{html.escape(self._title(code))}</summary>"
+            summary = f"<summary>{html.escape(self._title(code)).replace('_', '_<wbr/>')}</summary>"
             attributes = _class("code", code.origins, self._numbers)
             yield f'<details{attributes}{is_open}>{summary}<pre class="code">{shown}</pre></details>'
 
@@ -211,6 +211,7 @@ def _pre(
     for content, line in zip(shown, lines, strict=True):
         attributes = _class("line", line.spans, numbers)
         attributes += ' tabindex="0"' if focus and line.spans else ""
+        content = content.replace("(", "(<wbr/>")  # noqa: PLW2901 - where a long name lets a line end
         rows.append(f'<span{attributes}><span class="no">{line.margin:>{width}}</span> {content}\n</span>')
     return f'<pre class="code">{"".join(rows)}</pre>'
 

@@ -28,6 +28,7 @@ from nnmagic.relay.types import Type
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.line_breaking import break_lines, line_breaks
 from nnmagic.rendering.shape_values import shape_values
+from nnmagic.rendering.style_sheets import marks
 from nnmagic.rendering.theme import INLINE_COLORS, token_class
 from nnmagic.rendering.value_marks import value_classes, value_rules
 
@@ -97,7 +98,7 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
         listing = _listing(rows_html, [1] * len(rows_html), "Relay", _pre)
     shown_html = listing.folded + _folded_shapes(shapes)
     rules = value_rules(classes.values(), ".relay")
-    return f'<style>{rules}</style><div class="relay">{shown_html}</div>' if rules else shown_html
+    return f'{marks(rules)}<div class="relay">{shown_html}</div>' if rules else shown_html
 
 
 def _folded_shapes(lines: Sequence[str]) -> str:

@@ -1,13 +1,14 @@
-"""Combine sections into one MIME bundle: plain text, HTML and, if there is a graph, SVG."""
+"""Combine sections into one MIME bundle: plain text and HTML."""
 
 from __future__ import annotations
 
 import html
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnmagic.rendering.theme import style_of
+from nnmagic.rendering.style_sheets import style_sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Sections, one below the other, and a picture."""
+    """Sections, one below the other."""
 
     sections: tuple[Section, ...]
-    svg: str | None = None
 
     def __str__(self) -> str:
         if len(self.sections) == 1:
@@ -38,10 +38,11 @@ class Output:
         return "\n\n".join(f"# {section.title}\n{section.text.rstrip()}" for section in self.sections)
 
     def html(self) -> str:
-        """Return the sections as HTML, with the style that they need and no script.
+        """Return the sections as HTML, without any script; with the style sheet, if the page lacks it.
 
         All of it reads well without the style, which GitHub drops, and JupyterLab in a notebook that is not
-        trusted: code is in ``pre``, rows are in tables, what is closed is in ``details``.
+        trusted: code is in ``pre``, rows are in tables, what is closed is in ``details``. It has no blank
+        line, at which Markdown would end it.
         """
         several = len(self.sections) > 1
         fragments = []
@@ -51,26 +52,47 @@ class Output:
                 fragments.append(f"<details>{summary}{section.closed}</details>")
             else:
                 fragments.append(section.head + section.body)
-        body = "".join(fragments)
-        return f'<style>{style_of(body)}</style><div class="nnmagic">{body}</div>'
+        body = re.sub(r"\n(?=[ \t]*\n)", "&#10;", "".join(fragments))
+        return f'{style_sheet()}<div class="nnmagic">{body}</div>'
 
     def bundle(self) -> dict[str, str]:
         """Return the output by MIME type."""
-        bundle = {"text/plain": str(self), "text/html": self.html()}
-        return bundle if self.svg is None else {**bundle, "image/svg+xml": self.svg}
+        return {"text/plain": str(self), "text/html": self.html()}
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         return self.bundle()
 
 
-def table(title: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...], note: str = "") -> Section:
-    """Return a table: rows of cells under a header, with ``note`` above. A cell may have several lines."""
-    text = table_text(rows, header)
+def table(
+    title: str,
+    rows: Sequence[tuple[str, ...]],
+    header: tuple[str, ...],
+    note: str = "",
+    *,
+    code: int | None = None,
+    text_rows: Sequence[tuple[str, ...]] | None = None,
+) -> Section:
+    """Return a table: rows of cells under a header, with ``note`` above. A cell may have several lines.
+
+    The cells of the column ``code`` are code. ``text_rows`` are the rows with their lines broken, for the text
+    alone: a page breaks them where it must.
+    """
+    text = table_text(rows if text_rows is None else text_rows, header)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    cells = ["".join(_cell(cell, column == code) for column, cell in enumerate(row)) for row in rows]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     above = f'<pre class="head">{html.escape(note, quote=False)}</pre>' if note else ""
     shown = f'{above}<table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return Section(title, f"{note}\n\n{text}" if note else text, shown)
+
+
+#: A cell that has no more letters stays on one line.
+SHORT = 24
+
+
+def _cell(cell: str, is_code: bool) -> str:
+    name = "call" if is_code else "short" if len(cell) <= SHORT else ""
+    return f'<td class="{name}">{html.escape(cell)}</td>'
 
 
 def plain(title: str, text: str) -> Section:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.listing import Origins, code_listing, relay_html, text_html
 from nnmagic.rendering.output import Section
+from nnmagic.rendering.style_sheets import marks
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -53,7 +55,9 @@ class Picture:
     def html(self) -> str:
         """Return the picture, closed if it has a title."""
         parts = "".join(part.html() for part in self.parts)
-        shown = f'<div class="graph" hidden="hidden">{self.svg}</div>{parts}'
+        rules = "".join(re.findall(r"<style>(.*?)</style>", self.svg))
+        svg = re.sub(r"<style>.*?</style>", "", self.svg)
+        shown = f'{marks(rules)}<div class="graph" hidden="hidden">{svg}</div>{parts}'
         if not self.title:
             return shown
         fallback = f'<div class="fallback"><pre>{html.escape(self.text, quote=False)}</pre></div>'

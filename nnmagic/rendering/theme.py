@@ -73,10 +73,10 @@ def token_class(kind: _TokenType) -> str:
     return ""
 
 
-def _token_rules(*, of_diffs: bool) -> str:
+def _token_rules() -> str:
     rules = []
-    for kind, (name, notebook, code, light, dark) in _TOKENS.items():
-        if light and (kind in Generic) is of_diffs:
+    for name, notebook, code, light, dark in _TOKENS.values():
+        if light:
             themed = f"var({notebook}, var(--vscode-{code}, light-dark({light}, {dark})))"
             rules.append(f".nnmagic .{name} {{ color: {light} !important; color: {themed} !important; }}")
     return "\n".join(rules)
@@ -84,13 +84,15 @@ def _token_rules(*, of_diffs: bool) -> str:
 
 # JupyterLab's own rules for ``pre`` and ``code`` name two classes: ours need more.
 _LAYOUT = """\
+.jp-OutputArea-child:has(> .jp-RenderedHTML > link:only-child) { display: none; }
 .nnmagic { font-size: 13px; line-height: 1.45; color: var(--jp-content-font-color1, \
 var(--vscode-editor-foreground, currentColor)); container-type: inline-size; position: relative; }
 .nnmagic.nnmagic pre, .nnmagic.nnmagic.nnmagic code { font-family: \
 var(--jp-code-font-family, var(--vscode-editor-font-family, \
 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace)); font-size: 13px; line-height: 1.45; \
 color: inherit; background: none; border: 0; margin: 0; padding: 0; }
-.nnmagic.nnmagic pre { white-space: pre-wrap; overflow-wrap: anywhere; overflow: visible; }
+.nnmagic.nnmagic pre { white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; \
+overflow: visible; }
 .nnmagic.nnmagic .head { padding: 2px 0 4px; margin: 0; }
 .nnmagic .head i { opacity: 0.75; }
 .nnmagic.nnmagic pre.code { position: relative; padding: 2px 0; }
@@ -117,7 +119,10 @@ text-indent: 0; opacity: 0.9; }
 margin: 2px 0; }
 .nnmagic table.rows th, .nnmagic table.rows td { text-align: left; vertical-align: top; \
 padding: 2px 12px 2px 0; white-space: pre-wrap; border: 0; background: none; color: inherit; }
+.nnmagic table.rows .short { white-space: nowrap; }
 .nnmagic table.rows .right { text-align: right; white-space: nowrap; }
+.nnmagic table.rows .call { font-family: var(--jp-code-font-family, \
+var(--vscode-editor-font-family, monospace)); padding-left: 2em; text-indent: -2em; }
 .nnmagic table.rows svg { display: block; max-width: none; margin-top: 3px; }
 .nnmagic table.rows th { font-weight: 600; }
 .nnmagic .graph, .nnmagic .graph[hidden] { display: block !important; \
@@ -147,12 +152,6 @@ text-indent: 0; opacity: 0.72; }
 .nnmagic .linked :focus-visible { outline: 2px solid #1971c2; outline-offset: -2px; }
 """
 
-#: The style sheet of everything that nnmagic shows; all its rules are under the class ``nnmagic``.
-_STYLE = f"{_LAYOUT}{_token_rules(of_diffs=False)}"
-_STYLE_OF_DIFFS = f"{_STYLE}\n{_token_rules(of_diffs=True)}"
-
-
-def style_of(html: str) -> str:
-    """Return the style sheet of what is shown, with the rules of diffs and panes where there are some."""
-    style = _STYLE_OF_DIFFS if 'class="ins"' in html or 'class="del"' in html else _STYLE
-    return f"{style}\n{_LINKED}" if 'class="linked"' in html else style
+#: The style sheet of everything that nnmagic shows; its rules are under the class ``nnmagic``, but for one
+#: that hides the output which is the style sheet alone.
+STYLE_SHEET = f"{_LAYOUT}{_LINKED}{_token_rules()}"

@@ -42,6 +42,20 @@ CELLS = [
     "def labels(first: Tensor[(2, 3), f32], other: Tensor[(3,), f32]):\n"
     "    if first.sum() > 0:\n        made = first\n    else:\n        made = other\n"
     f"    return {'first + ' * 20}made",
+    "%%tinynn --show graph,linked\n"
+    "def fixed_point(x: Tensor[(8,), f64], tolerance: f64):\n"
+    "    unused = x * 2\n"
+    "    change = 1.0\n"
+    "    while change > tolerance:\n"
+    "        following = cos(x)\n"
+    "        change = abs(following - x).max()\n"
+    "        x = following\n"
+    "    return x.sum()\n\n"
+    "def slope(x: Tensor[(8,), f64]):\n"
+    "    return grad(fixed_point)(x, 1e-6)",
+    "%tinynn profile layer(np.ones((500, 3), 'float32'))",
+    "%tinynn step fixed_point(np.linspace(0, 1, 8), 1e-1)",
+    "%tinynn why fixed_point",
 ]
 
 #: Where a piece of a text is drawn: left, right and top of its first and last character, from an offset on.
@@ -108,9 +122,34 @@ CONTRASTS = """
 
 #: The elements of outputs in which something is wider than they are.
 OVERFLOWING = """
-() => [...document.querySelectorAll('.nnmagic, .nnmagic pre, .nnmagic td, .nnmagic .graph')]
-  .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0)
+() => [...document.querySelectorAll('.nnmagic, .nnmagic pre, .nnmagic td, .nnmagic summary, .nnmagic .graph')]
+  .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 1)
   .map((element) => `${element.className}: ${element.innerText.slice(0, 40)}`)
+"""
+
+#: The words of outputs that a line's end breaks, of those for which a line has room.
+BROKEN_WORDS = """
+() => {
+  const broken = [];
+  for (const output of document.querySelectorAll('.nnmagic')) {
+    const walker = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode, box = node.parentElement.closest('pre, td, p, summary') ?? output;
+      if (!node.parentElement.checkVisibility() || node.parentElement.closest('svg, .fallback')) continue;
+      for (const match of node.textContent.matchAll(/[\\w.]+/g)) {
+        const range = document.createRange();
+        range.setStart(node, match.index);
+        range.setEnd(node, match.index + match[0].length);
+        const parts = [...range.getClientRects()].filter((part) => part.width > 0);
+        const lines = new Set(parts.map((part) => Math.round(part.top)));
+        const width = parts.reduce((sum, part) => sum + part.width, 0);
+        if (lines.size > 1 && width < 0.8 * box.clientWidth)
+          broken.push(`${match[0]} in ${box.className} ${box.innerText.slice(0, 60)}`);
+      }
+    }
+  }
+  return broken;
+}
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import CONTRASTS, OVERFLOWING, PLACES, Lab
+from tests.browser.conftest import BROKEN_WORDS, CELLS, CONTRASTS, OVERFLOWING, PLACES, Lab
 
 pytestmark = pytest.mark.full
 
@@ -41,15 +41,24 @@ def test_a_cell_s_lines_have_the_numbers_of_their_source(lab: Lab) -> None:
     assert line.get_attribute("title") == "line 4: scores = nn.relu(x @ weights)"
 
 
-@pytest.mark.parametrize("width", [700, 1280])
-def test_nothing_is_cut(lab: Lab, width: int) -> None:
+def test_one_style_sheet_is_enough(lab: Lab) -> None:
+    assert lab.page.locator(".jp-Notebook .jp-OutputArea style").count() == 0
+    sheet = lab.cell(0).locator(".jp-OutputArea-output link")
+    assert sheet.count() == 1
+    assert not lab.cell(0).locator(".jp-OutputArea-output").is_visible(), "it takes no room"
+
+
+@pytest.mark.parametrize("width", [700, 900, 1280])
+def test_nothing_is_cut_and_no_word_is_broken(lab: Lab, width: int) -> None:
     lab.page.set_viewport_size({"width": width, "height": 900})
     side_bar = lab.page.locator("#jp-left-stack")
     if width < 900 and side_bar.is_visible():
         lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
     lab.page.wait_for_timeout(500)
+    for index in range(1, len(CELLS)):
+        lab.picture(f"width-{width}-cell-{index}", lab.cell(index))
     assert not lab.page.evaluate(OVERFLOWING)
-    lab.picture(f"width-{width}")
+    assert not lab.page.evaluate(BROKEN_WORDS)
     if not side_bar.is_visible():
         lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
     lab.page.set_viewport_size({"width": 1200, "height": 900})

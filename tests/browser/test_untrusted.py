@@ -11,7 +11,7 @@ pytestmark = pytest.mark.full
 
 def test_it_is_not_trusted(untrusted: Lab) -> None:
     assert untrusted.page.locator(".nnmagic").count() >= 3
-    assert untrusted.page.locator(".nnmagic svg, .jp-RenderedHTML style").count() == 0
+    assert untrusted.page.locator(".nnmagic svg, .jp-RenderedHTML style, .jp-RenderedHTML link").count() == 0
 
 
 def test_each_statement_has_its_line_in_one_typeface(untrusted: Lab) -> None:

@@ -74,7 +74,11 @@ def outputs(kernel: Kernel) -> dict[str, list[nbformat.NotebookNode]]:
 
 
 def test_a_cell_and_its_second_run(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
-    assert outputs["load"] == []
+    (sheet,) = outputs["load"]
+    link = r'<link rel="stylesheet" href="data:text/css;base64,[\w+/=]+">'
+    assert re.fullmatch(link, sheet.data["text/html"])
+    assert (sheet.data["text/plain"], sheet.data["text/latex"]) == ("", "")
+    assert "<style" not in outputs["first"][0].data["text/html"], "one sheet is enough for a notebook"
     assert plain(outputs["first"]).startswith("def @foo(%x: Tensor[(2), float32]) -> Tensor[(2), float32] {")
     assert plain(outputs["call"]) == "[1.0, 2.0]"
     assert outputs["again"] == outputs["first"], "a hit shows the same"

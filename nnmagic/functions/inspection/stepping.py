@@ -124,7 +124,7 @@ class Steps(Sequence[Step]):
             )
             for step in self.steps
         ]
-        return table("step", rows, header, self._note())
+        return table("step", rows, header, self._note(), code=6)
 
     def _note(self) -> str:
         left_out = self.total - len(self.steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,7 +54,11 @@ class Why:
         if not self._rows:
             return plain("why", note)
         header = ("line", "of", "how it runs, and what costs", "what would help")
-        return table("why", self._rows, header, note)
+        text_rows = [
+            (*place, textwrap.fill(text, _WIDTH), textwrap.fill(change, _QUOTED))
+            for *place, text, change in self._rows
+        ]
+        return table("why", self._rows, header, note, code=1, text_rows=text_rows)
 
 
 def why(definition: Definition) -> Why:
@@ -91,8 +96,6 @@ def why(definition: Definition) -> Why:
 
 def _rows(remarks: Sequence[Remark], spans: dict[Span, Span], places: Places) -> list[tuple[str, ...]]:
     """Return the rows of the table: what is said of one expression stands below it."""
-    import textwrap
-
     rows: list[tuple[str, ...]] = []
     last: Span | None = None
     for remark in remarks:
@@ -101,7 +104,7 @@ def _rows(remarks: Sequence[Remark], spans: dict[Span, Span], places: Places) ->
             span = spans[remark.span]
             place = (", ".join(places.numbers([span])), quote(span))
         last = remark.span
-        rows.append((*place, textwrap.fill(remark.text, _WIDTH), textwrap.fill(remark.change, _QUOTED)))
+        rows.append((*place, remark.text, remark.change))
     return rows
 
 

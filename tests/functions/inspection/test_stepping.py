@@ -32,7 +32,7 @@ def test_each_value_is_shown_as_numpy_computes_it() -> None:
     assert "the first NaN is in value 4: sqrt, line 3, whose operands have none" in str(steps)
     assert str(steps) == str(nnmagic.step(nnmagic.compile(SOURCE), x, 2.0))
     bundle = steps._repr_mimebundle_()
-    assert "<td>sqrt</td>" in bundle["text/html"]
+    assert '<td class="short">sqrt</td>' in bundle["text/html"]
     assert bundle["text/plain"] == str(steps)
 
 
