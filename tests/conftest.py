@@ -28,7 +28,7 @@ _MEANING = (
     "tests/exporters/",
 )
 #: One such case in so many runs as machine code in the default suite.
-_MACHINE_CODE = 8
+_MACHINE_CODE = 16
 #: Of the machine code of one case in so many, LLVM optimises all in the default suite.
 _OPTIMIZED = 16
 

@@ -325,6 +325,7 @@ def test_repeated_singular_values_of_complex_matrices() -> None:
         np.testing.assert_allclose(v * w @ v.conj().T, data + data.conj().T, atol=1e-12)
 
 
+@pytest.mark.full
 def test_norms_and_conditions_of_complex_matrices() -> None:
     arguments = ("a, 2", "a, -2", "a, 'nuc', keepdims=True", "a, 2, axis=1", "a[0], 2", "a, 1")
     expression = ", ".join((*(f"np.linalg.norm({each})" for each in arguments), "np.linalg.cond(a)"))
