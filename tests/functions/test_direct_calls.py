@@ -506,7 +506,6 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), right)
 
 
 @pytest.mark.full
-@pytest.mark.budget(3)
 def test_a_python_that_has_no_function_to_call_back() -> None:
     """Python 3.10 has `PyObject_Vectorcall` in its headers alone."""
     code = f"""

@@ -103,7 +103,6 @@ def test_a_transform_of_sizes_that_only_the_call_knows(dtype, axis):
 
 
 @pytest.mark.full
-@pytest.mark.budget(3)
 def test_a_vector_of_a_length_that_only_the_call_knows():
     compiled = fft("?", "float64")
     for length in (1, 2, 3, 5, 8, 11, 64, 77, 143, 1000, 1009, 1331, 2197, 4096, 6006, 65536):

@@ -150,7 +150,7 @@ def test_least_squares_of_named_sizes() -> None:
             residuals(a, np.ones(len(a)))
 
 
-@pytest.mark.budget(3)
+@pytest.mark.full
 def test_ranks_of_least_squares() -> None:
     """Matrices whose condition is below, near and beyond where NumPy counts a singular value as 0."""
     text = "np.linalg.lstsq(a, b)[0], np.linalg.lstsq(a, b)[2], np.linalg.lstsq(a, b, rcond=1e-6)[2]"
