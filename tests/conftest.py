@@ -28,7 +28,7 @@ _MEANING = (
     "tests/exporters/",
 )
 #: One such case in so many runs as machine code in the default suite.
-_MACHINE_CODE = 8
+_MACHINE_CODE = 16
 #: Of the machine code of one case in so many, LLVM optimises all in the default suite.
 _OPTIMIZED = 16
 
@@ -178,6 +178,16 @@ def _runs_on_numpy(item):
     """Return whether the default suite lets the engine `numpy` say what a case means."""
     is_chosen = crc32(item.nodeid.encode()) % _MACHINE_CODE or item.get_closest_marker("numpy_engine")
     return bool(is_chosen) and _is_about_meaning(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Let the collector rest while cases are made, which takes a sixth less time so."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish(session):

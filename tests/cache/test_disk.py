@@ -151,6 +151,7 @@ def test_a_folder_inside_an_entry_is_dropped_with_it(cache: DiskCache) -> None:
     assert outside.read_text() == "stays"
 
 
+@pytest.mark.full
 def test_folders_however_deep_are_dropped(cache: DiskCache) -> None:
     cache.put(KEY, CONTENT)
     folder = os.open(cache.directory / KEY, os.O_RDONLY)

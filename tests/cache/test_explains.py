@@ -113,6 +113,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("case", OTHERS)
 def test_a_whole_entry_that_cannot_be_used_is_a_warned_miss(case: str, directory: Path) -> None:
     """Its sums agree: somebody wrote it so, or another nnmagic did."""

@@ -103,6 +103,7 @@ def outcome(cell: CompiledCell, arguments: tuple[object, ...]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("name", SOURCES)
 def test_it_is_the_same_cell(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source, arguments = SOURCES[name]

@@ -84,6 +84,7 @@ def test_each_field_alone_makes_another_key() -> None:
         assert key_of({**result, name: f"{result[name]}x"}) != key_of(result), name
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("source", "options"),
     [
@@ -222,6 +223,7 @@ def is_in_memory(**changes: object) -> bool:
     return cell.cache_info.hit == "memory"
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("what", MEMORY_FIELDS)
 @pytest.mark.skipif(cpu.platform_name() != "Linux x86_64", reason="a target is of this architecture")
 def test_each_field_of_the_key_in_memory_alone_makes_a_miss(what: str) -> None:
@@ -359,6 +361,7 @@ def test_what_makes_no_code_is_no_field(tmp_path: Path) -> None:
     assert in_child(copy, NNMAGIC_NUM_THREADS="3")[0] == "disk"
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     "source",
     [
@@ -410,6 +413,7 @@ def foo(x: Tensor[(2,), f32]):
 """
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     ("source", "changed"),
     [

@@ -316,6 +316,7 @@ def test_a_dask_cluster_gets_functions(tmp_path: Path) -> None:
     run_program(body, tmp_path, nnmagic.compile(source, namespace=NAMES))
 
 
+@pytest.mark.full
 def test_dask_tells_functions_apart() -> None:
     tokenize = pytest.importorskip("dask.base").tokenize
     f = compile_source("direct")

@@ -88,6 +88,7 @@ def test_python_functions_without_source_are_refused_in_words(tmp_path: Path) ->
         nnmagic.compile(scope["f"])
 
 
+@pytest.mark.full
 def test_the_same_from_python_s_command_line() -> None:
     code = (
         "import nnmagic\nfrom nnmagic import *\ntry:\n"

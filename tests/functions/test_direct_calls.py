@@ -247,6 +247,7 @@ def test_sizes_of_the_result_that_are_computed(text: str) -> None:
         assert np.allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.full
 def test_a_computed_size_that_is_too_large_for_a_direct_call() -> None:
     f = compiled("def f(x: Tensor[('n',), f32]):\n    return np.outer(x, x)\n")
     assert is_direct(f)
@@ -504,7 +505,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), right)
     assert run_python("-c", code).stdout.split() == ["0", "True"]
 
 
-@pytest.mark.budget(3)
+@pytest.mark.full
 def test_a_python_that_has_no_function_to_call_back() -> None:
     """Python 3.10 has `PyObject_Vectorcall` in its headers alone."""
     code = f"""

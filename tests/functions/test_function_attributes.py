@@ -241,6 +241,7 @@ def test_doctest_finds_the_examples(module: Any) -> None:
         assert doctest.testmod(module).attempted == 3
 
 
+@pytest.mark.full
 def test_pytest_collects_the_examples(module: Any) -> None:
     path = Path(module.__file__)
     options = "-q", "-p", "no:cacheprovider", "--collect-only", "--doctest-modules"

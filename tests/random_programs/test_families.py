@@ -103,6 +103,7 @@ for name in {NAMES}: print(family_of(name).write(7).source)"""
     assert len(texts) == 1
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("name", NAMES)
 def test_programs_are_right_for_the_interpreter(name: str, part: int) -> None:

@@ -9,7 +9,7 @@ from nnmagic.relay.values import AdtValue
 from tests.engine.programs import assert_close, make_input, read_array
 from tests.relay.corpus import parameters
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=6)
 
 #: Real Relay keeps float32 here where the program rounds to bfloat16, as torch does.
 NOT_ROUNDED = {"cast_bf16_roundtrip"}
@@ -55,8 +55,8 @@ def check_outputs(record, result):
 
 
 @pytest.mark.full("nn_nn_batch_matmul_489")
+@pytest.mark.sampled(every=18)
 @pytest.mark.sampled(every=12)
-@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize("record", parameters("programs"))
 def test_a_program_computes_what_real_relay_computed(record):
     executable = build(infer_type(parse_module(record["text"])), "main")

@@ -170,6 +170,7 @@ def test_an_array_and_a_generator_change() -> None:
     assert ours.bit_generator.state == theirs.bit_generator.state
 
 
+@pytest.mark.full
 def test_a_step_and_a_profile_leave_the_generator() -> None:
     from nnmagic.functions.inspection.profile import profile
 

@@ -166,6 +166,7 @@ def test_values_of_data_types_hold_scalars(engine: str) -> None:
     assert bound["doubled"](bound["doubled"](value)).fields[0] == 6.0, "it is taken back"
 
 
+@pytest.mark.full
 def test_a_long_list_is_converted_without_recursion() -> None:
     bound: Any = compile_cell(Source("<cell>", LIST), {}, Options(engine="numpy"), cache=False).bindings
     value = bound["Numbers"].Nil()
@@ -174,6 +175,7 @@ def test_a_long_list_is_converted_without_recursion() -> None:
     assert type(bound["doubled"](value).fields[0]) is np.float64
 
 
+@pytest.mark.full
 def test_what_is_made_of_functions_returns_scalars(tmp_path: Path) -> None:
     loss = compiled("def loss(w: f64, x: Tensor[('n',), f64]):\n    return ((x * w) ** 2).sum()\n")
     gradient = nnmagic.grad(loss)(2.0, X)
@@ -207,6 +209,7 @@ def test_own_engines_return_scalars() -> None:
     assert [type(part) for part in engine(1.0)] == [np.float64, np.float64]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ["numpy", "relax"])
 def test_out_takes_arrays_of_rank_0(engine: str) -> None:
     both = compiled("def both(x: Tensor[('n',), f64]):\n    return x.sum(), x * 2\n", engine=engine)

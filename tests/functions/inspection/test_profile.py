@@ -43,6 +43,7 @@ def test_a_product_computes_what_the_formula_says_and_moves_its_arrays_once() ->
     assert kernel.seconds > 0
 
 
+@pytest.mark.full
 def test_a_choice_between_elements_is_no_operation() -> None:
     (kernel,) = profile_source(
         "def f(x: Tensor[(40,), f32]):\n    return where(x > 0, x + 1, -1)", array(40)
@@ -261,6 +262,7 @@ def test_a_wrong_call_is_refused_as_ever() -> None:
         profile_source("def f(x: Tensor[(2,), f32]):\n    return x + 1", array(3))
 
 
+@pytest.mark.full
 def test_kernels_of_a_program_of_data_types_are_timed() -> None:
     source = """class List:
     def Nil(): ...

@@ -73,6 +73,7 @@ def is_refused(call: OperatorCall, values: list[Any]) -> bool:
     return False
 
 
+@pytest.mark.full
 def test_what_may_be_computed_for_nothing_raises_nothing() -> None:
     wrong = {
         call.name

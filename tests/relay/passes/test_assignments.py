@@ -61,6 +61,7 @@ def test_slices_whose_ends_are_named_sizes_have_numpys_lengths(first, count):
         np.testing.assert_array_equal(got, x[first : count - end])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", [(2, 2), (3, 5), (9, 8)])
 def test_a_window_that_is_added_up_is_numpys(shape):
     """The shifted slices are one kernel, which computes the region alone, also in the middle of others."""

@@ -161,6 +161,7 @@ def test_forms_of_calls(text: str) -> None:
     check(text, types, judge, calls)
 
 
+@pytest.mark.full
 def test_loops_compute_as_python_does() -> None:
     source = """
 def total(n):

@@ -313,6 +313,7 @@ def test_grids_and_tiles_go_over_all_rounds(head: str) -> None:
         np.testing.assert_allclose(y, 1 + x * (i + 1) + j)
 
 
+@pytest.mark.full
 @pytest.mark.machine_code
 def test_tiles_keep_the_order_of_each_sum() -> None:
     source = """

@@ -170,7 +170,7 @@ def test_elements_meet_arrays_as_in_numpy() -> None:
         check(parameters, "return " + ", ".join(form.format(*pair) for pair in taken), *arrays, *elements)
 
 
-@pytest.mark.budget(2)
+@pytest.mark.full
 def test_arrays_meet_as_in_numpy() -> None:
     """All pairs in one cell, by the same rule as elements."""
     names = ["b" if name == "bool_" else name for name in DTYPES]

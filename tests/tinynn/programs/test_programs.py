@@ -346,6 +346,7 @@ def test_a_long_sum_needs_no_deep_recursion() -> None:
     assert program.module.functions["f"].ret_type == TensorType((), "float32")
 
 
+@pytest.mark.full
 def test_a_long_function() -> None:
     lines = "".join(f"    x = relu(x * 2 - {number})\n" for number in range(1000))
     assert program_of(f"def f(x: f32):\n{lines}    return x\n").module.functions["f"].ret_type is not None

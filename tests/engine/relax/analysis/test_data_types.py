@@ -71,6 +71,7 @@ def test_long_lists_take_no_stack():
         fold("by_recursion")(1_000_001)
 
 
+@pytest.mark.full
 def test_calls_leave_no_memory_behind():
     items = fold("given_back")(20)
 
@@ -123,7 +124,7 @@ def test_values_that_are_shared_stay_so():
 DTYPES = ["bool", "int8", "uint16", "int64", "float16", "bfloat16", "float32", "float64"]
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_fields_of_each_dtype_come_back(dtype):
     text = f"""type T {{

@@ -12,7 +12,7 @@ from nnmagic.engine import EngineError
 from nnmagic.engine.relax.codegen import cuda, cuda_compiler
 from nnmagic.engine.relax.runtime import cuda_device
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 SOURCE = """\
 def layer(x: Tensor[("n", 32), f32], w: Tensor[(32, 16), f32]):

@@ -7,7 +7,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=3)
+pytestmark = pytest.mark.sampled(every=4)
 
 BODIES = [
     "x[s].mean(axis=1)",
@@ -68,6 +68,7 @@ def test_an_index_out_of_range_raises(sizes: tuple[object, object, object], wron
         function(np.arange(5.0), s)
 
 
+@pytest.mark.full
 def test_what_only_looks_like_counting_from_the_end_is_not() -> None:
     for size in ("4", "len(y)"):
         source = (

@@ -18,7 +18,7 @@ from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
 from nnmagic.relay import AdtValue
 from tests.engine.programs import VERSION, compile_text
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 LIST = """type L[A] {
   Cons(A, L[A]),
@@ -223,6 +223,23 @@ def test_threads_share_a_function():
     assert result == list(range(0, 200, 5))
 
 
+def test_a_kernel_beside_a_loop_that_contains_it_too():
+    text = """
+def @rounds(%x: Tensor[(3), float32], %k: int64) -> Tensor[(3), float32] {
+  if (greater(%k, 0i64)) { @rounds(multiply(exp(%x), 0.5f), subtract(%k, 1i64)) } else { %x }
+}
+def @main(%x: Tensor[(3), float32], %k: int64) {
+  let %r = ref(multiply(exp(%x), 0.5f));
+  let %_ = ref_write(%r, @rounds(ref_read(%r), %k));
+  ref_read(%r)
+}
+"""
+    expected = x = np.array([-1, 0, 1], "f4")
+    for _ in range(3):
+        expected = np.exp(expected) * 0.5
+    np.testing.assert_allclose(compile_text(text)([x, np.int64(2)]), expected, rtol=1e-5)
+
+
 def test_stages_show_the_kernels():
     total = compile_text(LIST + TOTAL, entry="total")
     assert all(total.stage(name) for name in ("relax", "tir", "llvm", "asm"))
@@ -294,6 +311,7 @@ def test_bfloat16_in_a_list():
     np.testing.assert_allclose(made.astype(float), np.exp(given.astype(float) / 2), rtol=2**-7)
 
 
+@pytest.mark.full
 def test_parallel_kernels_between_matches_from_several_threads():
     f = compile_text(LIST + HALVES.format(dtype="float32"))
     large = np.random.default_rng(0).uniform(-1, 1, (20_000, 64)).astype(np.float32)

@@ -7,10 +7,10 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("density", [0.0, 0.02, 0.5, 0.98, 1.0])
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 17, 1003])
 def test_indices_of_truth_values(size: int, density: float) -> None:

@@ -9,7 +9,7 @@ import pytest
 import nnmagic
 from nnmagic.relay.types import NUMPY_DTYPES
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 _B = np.dtype(ml_dtypes.bfloat16)
 _X = np.random.default_rng(0).standard_normal((4, 70)).astype(_B)

@@ -11,7 +11,7 @@ from nnmagic.relay.ops.calls import call
 from nnmagic.relay.types import TensorType
 from tests.engine.programs import compile_text
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 DATA = np.arange(12, dtype="float32").reshape(4, 3)
 X = "%x: Tensor[(4, 3), float32]"
@@ -44,6 +44,7 @@ def test_arange_without_a_step_is_refused():
         ranges("int32")([np.int32(0), np.int32(5), np.int32(0)])
 
 
+@pytest.mark.full
 def test_strided_set_at_computed_places():
     generator = np.random.default_rng(4)
     programs = {}

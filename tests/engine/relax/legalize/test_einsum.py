@@ -8,7 +8,7 @@ import pytest
 from nnmagic import compile as compile_source
 from tests.suites import sample
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 #: Products of two and more tensors, in every order of their letters.
 EQUATIONS = """
@@ -38,7 +38,7 @@ def check(equation, sizes, dtype, *, named):
 
 
 @pytest.mark.full("bhqk,bkhd->bqhd-True", "ij,jk->ki-True")
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("equation", EQUATIONS.split())
 def test_equations(equation, named):

@@ -10,7 +10,7 @@ import pytest
 import nnmagic
 from tests.engine.programs import compile_text, numpy_dtype
 
-pytestmark = pytest.mark.sampled(every=6)
+pytestmark = pytest.mark.sampled(every=9)
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")
@@ -121,7 +121,7 @@ def assert_same(result, expected, dtype, rtol=0.0, atol=0.0):
         np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", MATHEMATICS)
 def test_mathematics(name, dtype):
@@ -153,7 +153,7 @@ def test_odd_functions_keep_their_precision_near_zero(name, dtype):
     np.testing.assert_allclose(result, function(x.astype("f8")), rtol=4e-7 if dtype == "float32" else 1e-14)
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, dtype) for name, (_, kinds) in EXACT.items() for dtype in kinds]
 )
@@ -221,7 +221,7 @@ BINARY = {
 }
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, dtype) for name, (_, kinds, _) in BINARY.items() for dtype in kinds]
 )
@@ -274,7 +274,7 @@ def test_broadcasting_is_numpys(left, right):
         np.testing.assert_array_equal(result, wanted)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("source", ["bool", *FLOATS, *INTEGERS])
 def test_cast(source):
     targets = [dtype for dtype in ("bool", *FLOATS, *INTEGERS) if dtype != source]
@@ -322,7 +322,7 @@ REDUCTIONS = {
 AXES = {"": None, ", axis=[1]": 1, ", axis=[-1], keepdims=True": -1, ", axis=[0]": 0}
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, dtype) for name, (_, kinds) in REDUCTIONS.items() for dtype in kinds]
 )

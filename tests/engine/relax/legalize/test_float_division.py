@@ -6,7 +6,7 @@ import pytest
 import nnmagic
 from tests.engine.programs import MACHINES, compile_text
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 NUMBERS = [0, -0.0, 1, -1, 3, -3, 7, -7, 1e8, 1e10, 0.1, 0.7, -0.7, 2.5, np.inf, -np.inf, np.nan, 1e-30]
 CALLS = {
@@ -121,7 +121,7 @@ def test_quotients_of_all_sizes(dtype, machine):
                 same_signs(result, function(x, y))
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.full("x.var()-0.0")
 @pytest.mark.parametrize("number", [0.0, -0.0, np.nan, np.inf, 2.0])
 @pytest.mark.parametrize("beside", ["x.var()", "x + 1.0"])

@@ -56,7 +56,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_transform_of_known_sizes(shape, dtype):
@@ -102,7 +102,7 @@ def test_a_transform_of_sizes_that_only_the_call_knows(dtype, axis):
             check(compiled([pairs]), np.fft.ifft(numbers, axis=axis), dtype)
 
 
-@pytest.mark.budget(3)
+@pytest.mark.full
 def test_a_vector_of_a_length_that_only_the_call_knows():
     compiled = fft("?", "float64")
     for length in (1, 2, 3, 5, 8, 11, 64, 77, 143, 1000, 1009, 1331, 2197, 4096, 6006, 65536):
@@ -120,7 +120,7 @@ def test_a_norm_scales_one_direction(norm, inverse):
     check(fft((12,), "float64", 0, inverse, norm)([pairs]), transform(numbers, norm=norm), "float64")
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize(
     "shape", [(1,), (2,), (3,), (4,), (60,), (15,), (34,), (17,), (9, 8), (10, 7)], ids=str
 )

@@ -5,12 +5,12 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 LIMITS = np.iinfo("int64")
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     "divisor", [2, 3, 7, 10, 641, 2**20, 2**31 - 1, 2**32 + 1, 2**61 + 1, 2**62, 2**63 - 1, 1, -1, -3]
 )

@@ -41,7 +41,7 @@ def operands(dtype):
     return np.repeat(edges, len(edges)), np.tile(edges, len(edges))
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize(
     "size",
     [pytest.param("'n'", id="named_length"), pytest.param("121", id="known_length", marks=pytest.mark.full)],
@@ -62,7 +62,7 @@ def test_vectors(kind, dtype, size):
         np.testing.assert_array_equal(got, wanted, err_msg=text)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_numbers_in_a_loop(dtype):
     x, y = operands(DTYPES[dtype])

@@ -56,7 +56,7 @@ def check(calls: list[str], rounds: int, seed: int) -> None:
     assert ours.bit_generator.state == theirs.bit_generator.state
 
 
-@pytest.mark.budget(3)
+@pytest.mark.full
 def test_numbers_that_are_drawn_in_turn_are_those_of_numpy() -> None:
     check(["rng.random()", "rng.integers(9, dtype=np.int32)", "rng.standard_normal()"], 2000, 1)
 

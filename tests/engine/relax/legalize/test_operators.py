@@ -6,7 +6,7 @@ import pytest
 from nnmagic.engine import EngineError
 from tests.engine.programs import compile_text, numpy_dtype
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=6)
 
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-12}
 
@@ -34,7 +34,7 @@ def assert_close(result, expected, tolerance=2e-5):
     np.testing.assert_allclose(result.astype("f8"), expected.astype("f8"), rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(("m", "k", "n"), [(2, 3, 4), (1, 1, 1), (17, 33, 5), (3, 0, 2), (0, 3, 2)])
 def test_matrix_products(dtype, m, k, n):
@@ -141,7 +141,7 @@ def windows(x, size, stride, pad, dilation=1, fill=0.0):
     return view[..., ::stride, ::stride, ::dilation, ::dilation]
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("stride", "pad", "dilation", "groups"),
@@ -330,7 +330,7 @@ def test_scattering():
     np.testing.assert_array_equal(total, summed)
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.full("float64")
 @pytest.mark.parametrize("dtype", [*TOLERANCE, "int8", "uint16", "int32", "int64", "uint32", "uint64"])
 def test_sorting(dtype):

@@ -82,6 +82,7 @@ def test_indices_of_columns() -> None:
         check_order(order, column, (9, 2098))
 
 
+@pytest.mark.full
 @pytest.mark.machine_code
 def test_indices_of_rows_and_the_first_few() -> None:
     source = (

@@ -20,7 +20,7 @@ from tests.relay import corpus
 MEASURED = [json.loads(line) for line in (corpus.FOLDER / "qnn.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize("record", MEASURED, ids=lambda record: str(record["seed"]))
 def test_every_number_is_real_relays(record):
     arguments = [make_input(each) for each in record["inputs"]]

@@ -14,7 +14,7 @@ from nnmagic.relay.ops.calls import call
 from tests.engine.programs import compile_text
 from tests.relay import corpus
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 #: Measured on real Relay (TVM 0.16, target llvm of the baseline x86-64).
 MEASURED = [
@@ -44,7 +44,7 @@ def words_of(record):
     return np.array(record["data"], record["dtype"]).reshape(record["shape"])
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("record", MEASURED)
 def test_the_numbers_are_those_of_real_relay(record):
     result = compile_once(record["text"])([words_of(one) for one in record["inputs"]])

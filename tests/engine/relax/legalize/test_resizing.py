@@ -86,7 +86,7 @@ CALLS = [
 
 
 @pytest.mark.machine_code
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(("name", "shape", "attrs"), CALLS)
 def test_every_mode_computes_in_float64(name: str, shape: tuple[int, ...], attrs: dict[str, object]) -> None:
     param = relay.Var("x", relay.TensorType(shape, "float64"))

@@ -227,7 +227,7 @@ def main(share, *names):
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_sizes_around_those_of_a_call(share):
     run_python("-m", "tests.engine.relax.legalize.test_rules_robust", str(share), **checked_memory())

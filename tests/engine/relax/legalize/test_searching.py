@@ -5,7 +5,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 DTYPES = ["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
 LENGTHS = [0, 1, 2, 15, 16, 17, 255, 256, 257, 300, 4500]
@@ -43,7 +43,7 @@ def _check(f: object, x: np.ndarray, y: np.ndarray) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_named_sizes(dtype: str) -> None:
     f = _compiled(TEXT, dtype)
@@ -55,7 +55,7 @@ def test_named_sizes(dtype: str) -> None:
                 _check(f, np.concatenate([y, y[:1]]), y)
 
 
-@pytest.mark.sampled(every=16)
+@pytest.mark.sampled(every=24)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_known_sizes(dtype: str, length: int) -> None:

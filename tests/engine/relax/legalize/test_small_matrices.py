@@ -9,7 +9,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=3)
+pytestmark = pytest.mark.sampled(every=4)
 
 CALLS: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
     "np.linalg.inv(a)": lambda a, b: np.linalg.inv(a),

@@ -65,7 +65,7 @@ def _compile(shape, dtype, axis):
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_of_any_length(dtype):
     executable = _compile("?, ?", dtype, 1)
@@ -75,7 +75,7 @@ def test_rows_of_any_length(dtype):
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint64", "int8"])
 def test_one_row_of_any_length(dtype):
     executable = _compile("?", dtype, 0)
@@ -85,7 +85,7 @@ def test_one_row_of_any_length(dtype):
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_two_short_rows(dtype):
     by_rows, by_columns = _compile("2, ?", dtype, 1), _compile("?, 2", dtype, 0)
@@ -105,7 +105,7 @@ def test_columns_of_any_number(dtype):
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     sample(

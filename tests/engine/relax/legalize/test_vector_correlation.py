@@ -7,7 +7,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=12)
+pytestmark = pytest.mark.sampled(every=18)
 
 #: Lengths with many results, a few, one and none of a full tile; both orders; windows short and long.
 LENGTHS = [(700, 80), (700, 690), (80, 700), (700, 700), (40, 33), (33, 40), (7, 3), (1, 900), (900, 600)]

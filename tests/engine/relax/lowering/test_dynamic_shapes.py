@@ -10,7 +10,7 @@ from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.relay import AdtValue
 from tests.engine.programs import compile_text
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 TRIPLE = codegen.llvm_get_system_triple()
 
@@ -142,7 +142,7 @@ def @main(%x: Tensor[(1, ?, 8), float32], %w: Tensor[(2, ?, 3), float32]) { @con
 }
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_runs(name):
     text, arguments, expected = PROGRAMS[name]
@@ -249,7 +249,7 @@ def pool(reduce, x, size):
     return reduce(windows, tuple(range(-len(axes), 0)))
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize(("rank", "size"), [(1, 17), (1, 1), (2, 1), (2, 4), (3, 1), (3, 4)])
 def test_kernels_of_known_lengths_over_data_of_named_sizes(rank, size):
     """TVM's analysis of copies fails on sizes that are differences, such as n - 14."""

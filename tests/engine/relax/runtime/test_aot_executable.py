@@ -122,6 +122,7 @@ def test_places_in_the_workspace_do_not_overlap():
     assert find_offset(live, 129) == 320
 
 
+@pytest.mark.full
 def test_the_memory_of_a_kernel_is_given_back():
     """Kernels that hold more than fits their stack: a hundred calls take no more memory than three."""
     if sys.platform != "linux":

@@ -386,7 +386,7 @@ def built(module: Module, name: str) -> Any:
     pytest.skip(f"refused: {refusal.splitlines()[0]}")
 
 
-@pytest.mark.sampled(every=7)
+@pytest.mark.sampled(every=10)
 @pytest.mark.parametrize("call", sampled_calls())
 def test_operators_compute_what_the_cpu_computes(call: OperatorCall) -> None:
     module = call.module()

@@ -24,7 +24,7 @@ from nnmagic.relay.types import AnyDim, TensorType
 from tests.engine.programs import compile_text, module
 from tests.systems import POSIX
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 MATMUL_ADD = (
     "def @main(%a: Tensor[(2, 3), float32], %b: Tensor[(3, 4), float32], %c: Tensor[(2, 4), float32]) "

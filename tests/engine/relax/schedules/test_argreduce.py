@@ -24,7 +24,7 @@ def draw_values(kind, shape, dtype):
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("target", [None, OLDER], ids=["own", "avx2"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])

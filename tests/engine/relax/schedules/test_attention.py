@@ -21,7 +21,7 @@ from tests.engine.relax.codegen.targets import OLDER
 from tests.engine.relax.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.suites import sample
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=6)
 
 TARGETS = {"own": None, "avx2": OLDER}
 SCALE = 0.25
@@ -177,7 +177,7 @@ def threads(request):
 @pytest.mark.full(
     "2-(3, 333, 555, 17, 33)-bools of keys", "1-(3, 333, 555, 17, 33)-bools", "2-(3, 333, 555, 17, 33)-causal"
 )
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("mask", ["none", "causal", "bools", "bools of keys"])
 @pytest.mark.parametrize("sizes", STATIC, ids=str)
@@ -194,7 +194,7 @@ def kernel_names(executable):
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.full)])
 def test_infinities_and_nan_are_those_of_the_steps(mask, dtype):
@@ -291,7 +291,7 @@ WRITTEN = {
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("form", WRITTEN)
 @pytest.mark.parametrize(("by_hand", "named"), [(False, False), (True, True)])
 def test_what_users_write_is_one_kernel(form, by_hand, named):
@@ -359,7 +359,7 @@ WRITTEN_MASKS = {
 }
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("mask", WRITTEN_MASKS)
 def test_masks_of_known_numbers_leave_out_the_keys_after_a_query(mask):
     chosen = WRITTEN_MASKS[mask]
@@ -398,7 +398,7 @@ SHARED = [
 ]
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("body", SHARED)
 def test_scores_that_something_else_reads_are_computed_once(body):
     head = "q: Tensor[(600, 16), f32], k: Tensor[(600, 16), f32], v: Tensor[(600, 8), f32]"

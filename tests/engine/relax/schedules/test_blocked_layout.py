@@ -12,7 +12,7 @@ from nnmagic.relay.passes.rewriting import substitute
 from tests.engine.programs import compile_text, module
 from tests.engine.relax.codegen.targets import OLDER
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 TARGETS = [None, OLDER]
 OPERATORS = [
@@ -48,7 +48,7 @@ def draw_program(generator, channels):
     return "\n".join([*lines, "  (%7, %4)", "}"]).replace("CH", str(channels))
 
 
-@pytest.mark.sampled(every=5)
+@pytest.mark.sampled(every=7)
 @pytest.mark.full("0-own")
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("seed", range(8))
@@ -96,7 +96,7 @@ def batch_norm_program(scale):
     return module(text)
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("bad", [None, np.inf, np.nan])
 def test_batch_norm_is_folded_where_all_is_known_and_finite(scale, bad):

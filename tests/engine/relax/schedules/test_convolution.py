@@ -13,7 +13,7 @@ from nnmagic.relay.passes.rewriting import substitute
 from tests.engine.programs import compile_text, module
 from tests.engine.relax.codegen.targets import OLDER
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=6)
 
 TARGETS = [None, OLDER]
 
@@ -112,7 +112,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -145,7 +145,7 @@ def of_any_size(text, shape):
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=12)
+@pytest.mark.sampled(every=18)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case[0])) + f"-{case[6]}")
@@ -183,7 +183,7 @@ TRANSPOSED = [
 ]
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", TRANSPOSED, ids=lambda case: "-".join(map(str, case[0])))
@@ -202,7 +202,7 @@ def test_transposed_convolution(case, dtype, target):
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=10)
+@pytest.mark.sampled(every=15)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("case", TRANSPOSED, ids=lambda case: "-".join(map(str, case[0])))
 def test_a_transposed_convolution_of_images_of_any_size(case, target):
@@ -230,7 +230,7 @@ def test_a_transposed_convolution_of_images_of_any_size(case, target):
         close(built([x, w]), expected, "float32")
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("channels", [3, 16, 20])
 def test_not_finite_data_reaches_what_it_should(channels, target):
@@ -245,7 +245,7 @@ def test_not_finite_data_reaches_what_it_should(channels, target):
     close(result, expected, "float32")
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
 @pytest.mark.parametrize("groups", [1, 20])

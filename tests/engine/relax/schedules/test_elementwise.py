@@ -45,10 +45,10 @@ def check(body, arrays, expected, target=None, rtol=0.0):
 SIZES = [(1,), (2,), (3,), (7,), (15,), (16,), (17,), (63,), (130,), (1, 1), (3, 5), (5, 1), (1, 9), (33, 31)]
 
 
-pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.sampled(every=4)]
+pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.sampled(every=6)]
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("target", MACHINES)
 @pytest.mark.parametrize("shape", SIZES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -58,7 +58,7 @@ def test_chains_of_all_sizes(dtype, shape, target):
     check("where(less(multiply(add(%a, %b), %a), %b), subtract(%a, %b), abs(%a))", [a, b], expected, target)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "bool", "float16"]
 )
@@ -72,7 +72,7 @@ def test_chains_of_all_dtypes(dtype):
     check("logical_and(not_equal(%a, %b), greater(%a, %b))", [a, b], a > b)
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("target", MACHINES)
 @pytest.mark.parametrize(
     ("left", "right"),
@@ -130,7 +130,7 @@ MOVES = [
 ]
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("target", MACHINES)
 @pytest.mark.parametrize(("body", "shape", "expected"), MOVES)
 def test_moved_elements(body, shape, expected, target):
@@ -188,7 +188,7 @@ def test_two_dimensions_of_one_name(size):
         np.testing.assert_array_equal(given, expected)
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.full("shape0-9")
 @pytest.mark.parametrize("count", [2, 3, 8, 9])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 21), (40, 16)])

@@ -6,7 +6,7 @@ import pytest
 from tests.engine.programs import compile_text
 from tests.engine.relax.codegen.targets import OLDER
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=6)
 
 TARGETS = {"own": None, "avx2": OLDER}
 TOLERANCE = {"float32": 3e-5, "float64": 1e-12}
@@ -54,7 +54,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
@@ -93,7 +93,7 @@ def test_epilogue_that_reads_the_product_twice():
     assert_product(compile_text(text)([x, w]), y / (1 + np.exp(-y)), 30)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("columns", [1, 5, 40])
 @pytest.mark.parametrize("rows", [33, "?"])
 def test_epilogue_too_long_for_a_tile(rows, columns):
@@ -157,7 +157,7 @@ LARGE = [(33, 1100, 40), (40, 1030, 1100), (2100, 1030, 37), (70, 300, 260)]
 
 
 @pytest.mark.full
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("layout", [(False, False), (True, False), (True, True)], ids=["nn", "tn", "tt"])

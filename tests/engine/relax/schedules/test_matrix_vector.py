@@ -5,7 +5,7 @@ import pytest
 
 from nnmagic import compile as compile_source
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 SIZES = (0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 64, 150)
 NAMES = {"float32": "f32", "float64": "f64", "int32": "i32"}
@@ -18,7 +18,7 @@ def numbers(shape, dtype):
     return np.random.default_rng(sum(shape)).integers(-9, 10, shape).astype(dtype)
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("dtype", NAMES)
 @pytest.mark.parametrize("text", PRODUCTS)
 def test_every_orientation_of_named_sizes(text, dtype):
@@ -34,7 +34,7 @@ def test_every_orientation_of_named_sizes(text, dtype):
             np.testing.assert_array_equal(compiled(x, v), expected, err_msg=f"{x.shape}")
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (5, 7), (17, 33), (130, 64), (33, 513)])
 @pytest.mark.parametrize("text", PRODUCTS)
 def test_every_orientation_of_known_sizes(text, shape):

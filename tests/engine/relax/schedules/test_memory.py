@@ -9,7 +9,7 @@ from tvm import te, tirx, topi
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 
 def ran(tensors, x):

@@ -59,7 +59,7 @@ def by_numpy(source: str, *args):
     return scope["f"](*args)
 
 
-@pytest.mark.sampled(every=20)
+@pytest.mark.sampled(every=30)
 @pytest.mark.parametrize("seed", range(80))
 def test_regions_computed_from_their_own_array(seed):
     source = draw_program(seed)
@@ -71,6 +71,7 @@ def test_regions_computed_from_their_own_array(seed):
             np.testing.assert_allclose(ours, expected, rtol=1e-11, err_msg=source)
 
 
+@pytest.mark.full
 def test_updates_that_read_other_elements_are_kept_apart(monkeypatch):
     found = []
 

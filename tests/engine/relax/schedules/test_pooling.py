@@ -9,7 +9,7 @@ import pytest
 from tests.engine.programs import compile_text
 from tests.engine.relax.codegen.targets import OLDER
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 TARGETS = [None, OLDER]
 
@@ -45,7 +45,7 @@ def program(name, x, attributes):
     )
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize(
     ("shape", "kind", "size", "stride", "pad", "step", "counted", "ceil"),

@@ -10,7 +10,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=8)
+pytestmark = pytest.mark.sampled(every=12)
 
 X = np.random.default_rng(0).standard_normal((33, 50)).astype("float32")
 Y = X[::-1] + np.float32(3)
@@ -42,7 +42,7 @@ def check(text: str, function: Any, **tolerance: float) -> None:
     np.testing.assert_allclose(function(X, Y, B), expected, **{"rtol": 2e-5, "atol": 2e-5, **tolerance})
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize(
     "text",
@@ -69,7 +69,7 @@ def test_the_operand_of_a_reduction_is_no_array(text: str, sizes: str) -> None:
     assert len(kernels_of(function)) == 1
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=12)
 @pytest.mark.full('mean((x @ y.T - 1.0) ** 2)-"n", "m"', 'nn.softmax(x @ x.T + 0.5) * 2.0-"n", "m"')
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def function(x: InOut[Tensor[({sizes}), f32]]):
 CHANGES = ["x[3] = 0.0", "x[2:9] = 1.0", "x[3, 1] = -100.0", "x[:, 2] = 5.0", "x += 1.0", "x[...] = 2.0"]
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.full(
     'x[:, 2] = 5.0-"n", "m"',
     'x += 1.0-"n", "m"',
@@ -158,7 +158,7 @@ def test_rows_of_rows_keep_what_they_were(change: str, sizes: str) -> None:
     np.testing.assert_array_equal(x, y)
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.full('x[3, 1] = -100.0-"n", "m"', 'x[:, 2] = 5.0-"n", "m"', 'x[3] = 0.0-"n", "m"')
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize("change", CHANGES)
@@ -205,7 +205,7 @@ def test_rows_of_rows_keep_what_they_were_in_a_loop(change: str, sizes: str) -> 
     np.testing.assert_allclose(function(X), names["function"](X), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.sampled(every=11)
+@pytest.mark.sampled(every=16)
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"]

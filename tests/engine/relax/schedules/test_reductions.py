@@ -8,7 +8,7 @@ import nnmagic
 from tests.engine.programs import compile_text, numpy_dtype
 from tests.engine.relax.codegen.targets import OLDER
 
-pytestmark = pytest.mark.sampled(every=8)
+pytestmark = pytest.mark.sampled(every=12)
 
 TARGETS = [None, OLDER]
 
@@ -63,7 +63,7 @@ def normal(shape, dtype="float32", seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(numpy_dtype(dtype))
 
 
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
 @pytest.mark.parametrize(("shape", "axes"), SHAPES, ids=str)
 def test_sums_along_every_kind_of_axis(shape, axes, target):
@@ -82,7 +82,7 @@ def test_variances_along_every_kind_of_axis(shape, axes):
     np.testing.assert_allclose(result, x.astype("f8").var(tuple(axes)), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize(("shape", "axes"), [case for case in SHAPES if len(case[1]) == 1], ids=str)
@@ -96,7 +96,7 @@ def test_places_along_every_kind_of_axis(shape, axes, name, target):
     np.testing.assert_array_equal(result, behind.astype("i4"))
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize(
     "dtype", ["float64", "float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64"]
 )
@@ -120,7 +120,7 @@ def test_dtypes(name, axis, dtype):
         np.testing.assert_allclose(result.astype("f8"), expected, rtol=rtol, atol=10 * rtol)
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("shape", [(37, 91), (2, 3), (4, 2), (1, 70)])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("name", ["any", "all", "max", "min", "argmax", "argmin"])
@@ -130,7 +130,7 @@ def test_truth_values(name, axis, shape):
     np.testing.assert_array_equal(result, NUMPY[name](x, axis))
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_producers_and_consumers_are_part_of_the_kernel():
     np.testing.assert_allclose(run(body, x), 2 * x.astype("f8").sum(1), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("shape", [(4, 2, 3), (4, 2, 40), (3, 2, 200), (2, 3, 5, 17)])
 def test_places_of_what_the_kernel_computes_first(name, shape):

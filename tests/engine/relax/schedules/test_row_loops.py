@@ -5,7 +5,7 @@ import pytest
 
 from tests.engine.relax.schedules.test_reductions import TARGETS, normal, run
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=6)
 
 SHAPES = [
     (1, 1),
@@ -33,7 +33,7 @@ def standardize(x, axes, epsilon=1e-5):
     return distance / np.sqrt((distance**2).mean(axes, keepdims=True) + epsilon)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.full("(2, 70000)-this", "(2, 4, 9, 9)-avx2", "(2, 70000)-avx2", "(2, 4, 9, 9)-this")
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -41,7 +41,7 @@ def test_every_size(size, product, is_named):
         check(parameters, product, epilogue, values, dtype)
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("product", PRODUCTS.values(), ids=list(PRODUCTS))
 @pytest.mark.parametrize("epilogue", [*SYMMETRIC.values(), *OTHERS.values()], ids=[*SYMMETRIC, *OTHERS])
 def test_what_follows_a_symmetric_product(product, epilogue):

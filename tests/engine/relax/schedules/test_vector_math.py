@@ -10,7 +10,7 @@ import nnmagic
 from tests.engine.accuracy import assert_within, everywhere
 from tests.engine.programs import MACHINES, compile_text
 
-pytestmark = pytest.mark.sampled(every=8)
+pytestmark = pytest.mark.sampled(every=12)
 
 #: name -> (what is right, the dense range of arguments, the bounds in ulp of float32 and float64).
 FUNCTIONS = {
@@ -55,7 +55,7 @@ def vectors(name, dtype, size, machine):
     return compile_text(program(name, dtype, size), target={"kind": "llvm", "mcpu": machine})
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -68,7 +68,7 @@ def test_functions_of_all_numbers(name, dtype, machine):
     assert_within(y, expected, bounds[dtype == "float64"])
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - CALLING))
 def test_no_calls_of_a_library(name, machine):
@@ -87,7 +87,7 @@ def test_avx_512_scales_by_one_instruction(dtype):
     assert "vscalef" not in narrow.stage("asm")
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"erfc", "expm1"}))
 def test_narrow_numbers_are_computed_in_float32(name, dtype):
@@ -185,7 +185,7 @@ def test_powers_of_two(dtype):
         assert_within(compile_text(text)([x]), np.exp2(x.astype("longdouble")), 2)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("exponent", [-1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 5])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_powers_with_a_constant_exponent(exponent, dtype):

@@ -5,7 +5,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=6)
 
 X = np.array([[1, np.nan, 2, np.inf, -0.0, 0.0, -np.inf, 3e8]] * 3, "f4")
 Y = np.array([[2, 1, np.nan, np.inf, 0.0, -0.0, np.inf, 3]] * 3, "f4")
@@ -33,7 +33,7 @@ def check(types, sources):
             np.testing.assert_array_equal(np.signbit(one)[other == 0], np.signbit(other)[other == 0], source)
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("types", TYPES.values(), ids=TYPES)
 @pytest.mark.parametrize("condition", [each.strip() for each in CONDITIONS.split(";")])
 def test_conditions(condition, types):

@@ -7,7 +7,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=3)
+pytestmark = pytest.mark.sampled(every=6)
 
 
 def compiled(body: str, size: object, dtype: str):

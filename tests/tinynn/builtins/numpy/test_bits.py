@@ -14,6 +14,7 @@ BODIES = [
 
 
 @pytest.mark.machine_code
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("size", ['"n", "m"', "3, 21"])
 @pytest.mark.parametrize("body", BODIES)
 def test_bits_of_bytes(body: str, size: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.sampled(every=4)
+pytestmark = pytest.mark.sampled(every=6)
 
 NAMES = [f"{kind}_{name}" for kind in ("bitwise", "logical") for name in ("and", "or", "xor")]
 BODY = (

@@ -189,7 +189,7 @@ def test_bools_have_no_gradient_as_in_numpy() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.budget(4)
+@pytest.mark.full
 def test_products_over_no_elements_are_zeros_for_no_rows_too() -> None:
     """It was a division by the number of rows, which ended the process."""
     script = """

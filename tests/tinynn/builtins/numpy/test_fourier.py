@@ -79,7 +79,7 @@ def test_the_text_has_the_operator() -> None:
     assert "numpy.fft(%z, axis=0, inverse=True, pairs=True)" in f.relay_text
 
 
-@pytest.mark.budget(3)
+@pytest.mark.full
 def test_a_transform_of_no_elements_is_refused() -> None:
     f = nnmagic.compile('def f(z: Tensor[("n",), c64]):\n    return np.fft.fft(z)\n', namespace={"np": np})
     with pytest.raises(ValueError, match="invalid number of data points"):

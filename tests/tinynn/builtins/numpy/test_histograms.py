@@ -23,7 +23,7 @@ def compiled(source: str, engine: str = "auto") -> tuple[Callable[..., object], 
     return nnmagic.compile(source, namespace={"np": np}, cache=False, engine=engine), judge
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.full("bins=7, density=True-f64-arrays7-auto")
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize(

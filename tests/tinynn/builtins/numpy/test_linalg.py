@@ -150,7 +150,7 @@ def test_least_squares_of_named_sizes() -> None:
             residuals(a, np.ones(len(a)))
 
 
-@pytest.mark.budget(3)
+@pytest.mark.full
 def test_ranks_of_least_squares() -> None:
     """Matrices whose condition is below, near and beyond where NumPy counts a singular value as 0."""
     text = "np.linalg.lstsq(a, b)[0], np.linalg.lstsq(a, b)[2], np.linalg.lstsq(a, b, rcond=1e-6)[2]"
@@ -325,6 +325,7 @@ def test_repeated_singular_values_of_complex_matrices() -> None:
         np.testing.assert_allclose(v * w @ v.conj().T, data + data.conj().T, atol=1e-12)
 
 
+@pytest.mark.full
 def test_norms_and_conditions_of_complex_matrices() -> None:
     arguments = ("a, 2", "a, -2", "a, 'nuc', keepdims=True", "a, 2, axis=1", "a[0], 2", "a, 1")
     expression = ", ".join((*(f"np.linalg.norm({each})" for each in arguments), "np.linalg.cond(a)"))

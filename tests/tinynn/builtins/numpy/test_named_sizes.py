@@ -85,7 +85,7 @@ def test_quantiles_of_vectors(share: float) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.budget(3)
+@pytest.mark.full
 def test_there_is_no_quantile_of_no_elements() -> None:
     f = nnmagic.compile(f"def f({VECTOR}):\n    return quantile(x, 0.3)\n", namespace={}, cache=False)
     with pytest.raises(IndexError, match="index 0 is out of range for an axis of size 0"):

@@ -19,7 +19,7 @@ from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from tests.child_process import run_python
 from tests.systems import POSIX
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 X = np.random.default_rng(0).standard_normal(30)
 

@@ -16,7 +16,7 @@ import nnmagic
 from nnmagic.engine.relax.codegen.aot import function_bodies
 from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes
 
-pytestmark = pytest.mark.sampled(every=3)
+pytestmark = pytest.mark.sampled(every=4)
 
 #: Loops over a matrix ``x`` of n rows and m columns, a vector ``v`` of m elements, integers r and k; their
 #: rounds are computed in lanes.

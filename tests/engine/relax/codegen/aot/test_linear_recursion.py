@@ -120,6 +120,7 @@ def test_arrays_of_a_level_are_its_own(found):
             np.testing.assert_allclose(f(n, x), reference(n, x), rtol=1e-12)
 
 
+@pytest.mark.full
 def test_the_gradient_of_a_loop_has_as_many_rounds_as_there_are(found):
     f = compile_new(
         """

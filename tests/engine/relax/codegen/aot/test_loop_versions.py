@@ -76,6 +76,18 @@ def test_what_is_in_range_and_what_is_not(name, versions):
                     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
+def test_an_array_of_known_size_in_rounds_that_only_the_call_knows(versions):
+    f = nnmagic.compile(
+        'def f(x: Tensor[("n",), f64], k: i64):\n'
+        "    out = zeros(4)\n    for i in range(k):\n        out[i] = x[i]\n    return out",
+        cache=False,
+    )
+    assert versions
+    assert f(np.arange(9.0), 3).tolist() == [0, 1, 2, 0]
+    with pytest.raises(IndexError, match="out of range"):
+        f(np.arange(9.0), 5)
+
+
 def test_rounds_before_an_index_out_of_range_have_happened(versions):
     f = nnmagic.compile(
         textwrap.dedent(

@@ -27,7 +27,7 @@ from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
 from tests.child_process import run_python
 from tests.systems import POSIX
 
-pytestmark = pytest.mark.sampled(every=8)
+pytestmark = pytest.mark.sampled(every=12)
 
 F32 = np.float32
 
@@ -276,6 +276,7 @@ def test_tensors_are_exchanged_in_loops(opt_level):
         np.testing.assert_array_equal(array, copy)
 
 
+@pytest.mark.full
 def test_programs_for_another_cpu_and_arrays_that_are_described_by_hand(monkeypatch):
     monkeypatch.setattr(numpy_abi, "address", None)
     target = {"kind": "llvm", "mcpu": "haswell"} if platform.machine() == "x86_64" else None
@@ -489,6 +490,7 @@ def test_recursion_that_is_too_deep_is_an_error_and_the_function_still_works():
         np.testing.assert_array_equal(f(np.int64(5000), x), x + 5000)
 
 
+@pytest.mark.full
 def test_large_frames_are_deep_too():
     lines = "".join(f"    y{i} = cumsum(x) * {i} + f32(k)\n    t = t + y{i}.sum() % 7\n" for i in range(12))
     f = compile_native(f"""
@@ -561,6 +563,7 @@ def g(k: i64, x: Tensor[("n", "m"), f32]) -> f32:
         assert g(np.int64(1), np.ones((2, 1), F32)) == 6
 
 
+@pytest.mark.full
 def test_many_threads_call_one_function():
     f = compile_native(ROTATIONS)
 
@@ -721,6 +724,7 @@ def rank_pages(links, rounds):
     return ranks
 
 
+@pytest.mark.full
 def test_positions_are_found_in_loops():
     rank = compile_native("""
 def rank(links: Tensor[("n", "n"), f64], rounds: i64):
@@ -762,6 +766,7 @@ def iterate(c: Tensor[("n", "m"), c128], rounds: i64):
     np.testing.assert_array_equal(found[1], count)
 
 
+@pytest.mark.full
 def test_the_step_of_a_slice_may_change_in_a_loop():
     sieve = compile_native("""
 def sieve(n: i64):

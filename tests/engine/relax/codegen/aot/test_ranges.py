@@ -16,7 +16,7 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax.codegen.aot.linear import BoundedSymbol, Facts, number, of_symbol
 
-pytestmark = pytest.mark.sampled(every=2)
+pytestmark = pytest.mark.sampled(every=3)
 
 TORUS = """
 def f(x: Tensor[("h", "w"), i64], reach: i64):
@@ -76,6 +76,7 @@ def test_facts_are_forgotten_with_what_bounds_their_symbols():
     assert not facts.prove(number(2) - n)
 
 
+@pytest.mark.full
 def test_rounds_whose_arrays_shrink_ask_nothing_in_python():
     """Each round has other sizes: a question about shapes in Python would take longer than the round."""
     source = """
