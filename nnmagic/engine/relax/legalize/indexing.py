@@ -39,7 +39,7 @@ from nnmagic.engine.relax.legalize.registry import (
 )
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
-from nnmagic.engine.relax.legalize.sizes import same_size
+from nnmagic.engine.relax.legalize.sizes import difference, same_size
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
@@ -54,6 +54,9 @@ _FUSABLE = {"op_pattern": INJECTIVE}
 
 def _take_with_mode(call: OpCall) -> Value:
     """Lower ``take``; in the mode "fast", which leaves indices out of range undefined, they are errors."""
+    wrapped = _find_wrapped(call)
+    if wrapped is not None:
+        return call.te(partial(_take_wrapped, call.attrs, *wrapped), call.args[0], primfunc_attrs=_FUSABLE)
     if call.attrs["mode"] != "fast":
         size = _taken_size(call)
         if size is not None:
@@ -131,6 +134,44 @@ def _counted_from_end(call: OpCall) -> Value | None:
     if not (lhs is rhs is indices and isinstance(zero, Constant) and not zero.data.any()):
         return None
     return bound.args[1].fields[2] if _is_size_of(size, call) else None
+
+
+def _find_wrapped(call: OpCall) -> tuple[int, int] | None:
+    """Return two numbers of a ``take`` at ``(arange(size + more) - shift) % max(size, 1)``, None of another.
+
+    This is how axes are rolled, and padded by what is at their other end. No indices need to be in memory,
+    nor divided: the loops are split where they wrap.
+    """
+    modulo, indices = call.node.args[1], call.args[1]
+    bound = call.builder.lookup_binding(indices) if isinstance(indices, relax.Var) else None
+    if not _is_call(modulo, "floor_mod") or not isinstance(bound, relax.Call) or bound.op != _CALL_TIR:
+        return None
+    moved, shift = modulo.args[0], 0
+    if _is_call(moved, "subtract") and isinstance(moved.args[1], Constant):
+        moved, shift = moved.args[0], moved.args[1].data.item()
+    operands, size = bound.args[1].fields, as_expr(_taken_dim(call))
+    if not _is_call(moved, "arange") or not _counts_from_zero(moved) or len(operands) != 2:
+        return None
+    length, most = call.elements(operands[1]), tirx.max(size, as_expr(1))
+    if length is None or len(length) != 1 or not same_size(length[0], most):
+        return None
+    more = difference(shape_of(indices)[0], size)
+    return None if more is None else (more, shift)
+
+
+def _take_wrapped(attrs: Attrs, more: int, shift: int, data: Tensor) -> Tensor:
+    axis = integer(attrs["axis"]) % len(data.shape)
+    size = data.shape[axis]
+
+    def element(*at: Index) -> PrimExpr:
+        place = at[axis] - shift
+        before, after = place + size, place - size
+        if max(shift, more - shift) > 1:  # one place beyond an end is the other end, of any size
+            before = after = tirx.floormod(place, tirx.max(size, as_expr(1)))
+        place = tirx.if_then_else(place < 0, before, tirx.if_then_else(place < size, place, after))
+        return data(*at[:axis], place, *at[axis + 1 :])
+
+    return te.compute([*data.shape[:axis], size + more, *data.shape[axis + 1 :]], element)
 
 
 def _is_size_of(size: Expr, call: OpCall) -> bool:

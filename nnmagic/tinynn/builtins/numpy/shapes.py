@@ -37,6 +37,9 @@ from nnmagic.tinynn.values.symbolic_sizes import (
 )
 from nnmagic.tinynn.values.values import Dimension, Known, Operand, RefusalError, TupleOf, Value
 
+#: Shifts below are no large numbers.
+_FEW = 1 << 31
+
 _NAMES = "x=a input=a m=a ary=a array=a"
 
 
@@ -260,7 +263,9 @@ def _roll_dynamic_axis(data: Formula, axis: int, shift: Value) -> Formula:
     length = Formula(size.number, data.span) if isinstance(size, Dimension) else places.like(size)
     # An empty axis has the size 0, by which no remainder can be computed.
     step, length = Formula(number_of(shift, data.span), data.span), length.op("maximum", 1)
-    return data.op("take", (places - step.op("floor_mod", length)).op("floor_mod", length), axis=axis)
+    few = isinstance(shift, Known) and isinstance(shift.value, int) and abs(shift.value) < _FEW
+    places = places - (step if few else step.op("floor_mod", length))  # sums of large ones might wrap around
+    return data.op("take", places.op("floor_mod", length), axis=axis)
 
 
 def _rot90(call: Arguments) -> Value:

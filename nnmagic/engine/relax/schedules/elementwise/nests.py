@@ -38,6 +38,9 @@ _MOST_NODES = 64
 #: Loops over a part of an axis: where it begins, then the extents of the loops, outermost first.
 Range = Sequence[Index]
 
+#: On which sides of some points an index is: it is not below the first ones, and below the last one.
+Sides = tuple[Sequence[Index], Index]
+
 
 @dataclass(frozen=True, slots=True)
 class NestStep:
@@ -134,10 +137,13 @@ class NestBuilder:
     unsafe: inlined buffers that only one case of a conditional reads.
     """
 
-    def __init__(self, stage: Stage, inlining: Inlining, ranges: Sequence[Range]) -> None:
+    def __init__(
+        self, stage: Stage, inlining: Inlining, ranges: Sequence[Range], sides: Sequence[Sides] = ()
+    ) -> None:
         self.stage = stage
         self.inlining = inlining
         self.ranges = ranges
+        self.sides = sides
         self._analyzer = sym.Analyzer()
         self._steps: list[NestStep] = []
         self._locals: dict[tuple[Buffer, object], Buffer] = {}
@@ -148,6 +154,12 @@ class NestBuilder:
         self.unsafe: set[Buffer] = set()
         self.loops: list[tuple[Var, Extent]] = []
         indices = [self._add_loops(*range_) for range_ in ranges]
+        #: Numbers that are not negative.
+        self._known = [
+            number
+            for index, (points, end) in zip(indices, sides, strict=False)
+            for number in (*(index - point for point in points), end - 1 - index)
+        ]
         value = self._inline_stage(stage, indices)
         offset = self._analyzer.simplify(_flat_index(stage.buffer, indices))
         steps = (*self._steps, NestStep(None, value))
@@ -192,6 +204,10 @@ class NestBuilder:
             return False
         # TVM's analyzer knows that ``i < n``, but not that ``i - n < 0``.
         difference = self._analyzer.simplify(condition.a - condition.b)
+        holding = kind if negated else type(condition)
+        least = _at_least(holding, difference)
+        if least is not None and any(self._is_natural(least - number) for number in self._known):
+            return True
         variables = collect(ir.Var, difference)
         variables = list(dict.fromkeys(variables))
         coefficients = [
@@ -205,7 +221,11 @@ class NestBuilder:
             sum((term * (sign * factor) for term, factor in terms if sign * factor > 0), start=as_expr(0))
             for sign in (1, -1)
         )
-        return bool(self._analyzer.can_prove((kind if negated else type(condition))(lhs, rhs)))
+        return bool(self._analyzer.can_prove(holding(lhs, rhs)))
+
+    def _is_natural(self, number: PrimExpr) -> bool:
+        value = static_int(self._analyzer.simplify(number))
+        return value is not None and value >= 0
 
     def _inline_stage(self, stage: Stage, indices: Sequence[Index]) -> PrimExpr:
         """Return the value of a stage's element."""
@@ -262,6 +282,21 @@ class NestBuilder:
         branches = [self._rewrite(branch, names) for branch in call.args[1:]]
         self._branches -= 1
         return tirx.if_then_else(condition, *branches)
+
+
+def _at_least(comparison: type[PrimExpr], difference: PrimExpr) -> PrimExpr | None:
+    """Return a number that is not negative where a comparison of an integer with 0 holds."""
+    match comparison:
+        case tirx.GE:
+            return difference
+        case tirx.GT:
+            return difference - 1
+        case tirx.LE:
+            return -difference
+        case tirx.LT:
+            return -1 - difference
+        case _:
+            return None
 
 
 def _is_branch(call: Call) -> bool:

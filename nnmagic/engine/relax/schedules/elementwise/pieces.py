@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tvm import ir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
@@ -40,19 +41,36 @@ def build_pieces(stage: Stage, extents: Sequence[Extent], inlining: Inlining) ->
     nest = NestBuilder(stage, inlining, [[as_expr(0), extent] for extent in extents])
     if not nest.conditions:
         return [_split_divided_loops(nest)]
-    cuts = _find_cuts(nest, extents)
     # Cuts of several axes multiply: padding two axes at both ends makes 3 * 3 pieces, one more axis
     # 27.
-    if math.prod(len(points) - 1 for points in cuts) > _MOST_PIECES:
+    for clamped in (True, False):
+        cuts = _find_cuts(nest, extents, clamped=clamped)
+        if math.prod(len(points) - 1 for points in cuts) <= _MOST_PIECES:
+            break
+    else:
         return [nest]
     builders = []
-    for parts in itertools.product(*(itertools.pairwise(points) for points in cuts)):
-        ranges = [[begin, _difference(end, begin)] for begin, end in parts]
+    for parts in itertools.product(*(enumerate(itertools.pairwise(points)) for points in cuts)):
+        ranges = [[begin.place, _difference(end.place, begin.place)] for _, (begin, end) in parts]
         # Cuts at equal points, as padding of width 0 has, enclose nothing.
         if any(static_int(size) == 0 for _, size in ranges):
             continue
-        builders.append(_split_divided_loops(NestBuilder(stage, inlining, ranges)))
+        sides = [
+            ([cut.point for cut in points[1 : number + 1]], points[number + 1].point)
+            for points, (number, _) in zip(cuts, parts, strict=True)
+        ]
+        builders.append(_split_divided_loops(NestBuilder(stage, inlining, ranges, sides)))
     return builders
+
+
+class _Cut(NamedTuple):
+    """A place of an axis at which its loops are cut, and the point that this stands for.
+
+    Where the order of points is not known, a place is in the axis and behind the places before it.
+    """
+
+    place: Index
+    point: Index
 
 
 def _difference(end: Index, begin: Index) -> Index:
@@ -60,18 +78,21 @@ def _difference(end: Index, begin: Index) -> Index:
     return difference if static_int(difference) is not None else sym.Analyzer().simplify(difference)
 
 
-def _find_cuts(builder: NestBuilder, extents: Sequence[Extent]) -> list[list[Index]]:
-    """Return where to cut each axis, from its begin to its end: no condition changes within a piece."""
+def _find_cuts(builder: NestBuilder, extents: Sequence[Extent], *, clamped: bool) -> list[list[_Cut]]:
+    """Return where to cut each axis, from its begin to its end: no condition changes within a piece.
+
+    clamped: whether it is cut at points whose order is not known, too.
+    """
     points: dict[Var, _Points] = {var: _Points(extent) for var, extent in builder.loops}
     for condition in builder.conditions:
         visit(condition, [(_COMPARISONS, lambda comparison: _add_points(comparison, points))])
     cuts, loops = [], iter(builder.loops)
     for extent in extents:
-        inner: list[Index] = []
+        inner: list[_Cut] = []
         if static_int(extent) != 1:
             var, _ = next(loops)
-            inner = points[var].ordered()
-        cuts.append([as_expr(0), *map(as_expr, inner), extent])
+            inner = points[var].ordered(clamped=clamped)
+        cuts.append([_Cut(as_expr(0), 0), *inner, _Cut(extent, extent)])
     return cuts
 
 
@@ -90,10 +111,10 @@ class _Points:
         elif not any(are_equal(point, other) for other in self._dynamic):
             self._dynamic.append(point)
 
-    def ordered(self) -> list[Index]:
+    def ordered(self, *, clamped: bool) -> list[_Cut]:
         """Return the points inside of the axis, in order."""
         if isinstance(self._extent, int) and not self._dynamic:
-            return sorted(point for point in self._static if 0 < point < self._extent)
+            return [_Cut(as_expr(point), point) for point in sorted(self._static) if 0 < point < self._extent]
         candidates = [*sorted(point for point in self._static if point > 0), *self._dynamic]
         analyzer = sym.Analyzer()
         for expr in map(as_expr, (self._extent, *candidates)):
@@ -104,6 +125,7 @@ class _Points:
             return is_small(condition) and analyzer.can_prove(condition)
 
         order: list[Index] = []
+        candidates = [point for point in candidates if not (precedes(point, 0) or precedes(self._extent, point))]
         for point in candidates:
             if not precedes(0, point) or not precedes(point, self._extent):
                 continue
@@ -113,7 +135,13 @@ class _Points:
             place = behind[0] if behind else len(order)
             if all(precedes(point, other) for other in order[place:]):
                 order.insert(place, point)
-        return order
+        if not clamped or len(order) == len(candidates):
+            return [_Cut(as_expr(point), point) for point in order]
+        cuts = [_Cut(as_expr(0), 0)]
+        for point in candidates:
+            within = tirx.min(as_expr(point), as_expr(self._extent))
+            cuts.append(_Cut(analyzer.simplify(tirx.max(within, cuts[-1].place)), point))
+        return cuts[1:]
 
 
 def _add_points(comparison: PrimExpr, points: Mapping[Var, _Points]) -> None:
@@ -188,7 +216,7 @@ def _split_loop(builder: NestBuilder, number: int, factor: int) -> NestBuilder:
             ranges[axis] = [begin, *extents[:position], *parts, *extents[position + 1 :]]
             break
         first += len(loops)
-    return NestBuilder(builder.stage, builder.inlining, ranges)
+    return NestBuilder(builder.stage, builder.inlining, ranges, builder.sides)
 
 
 def _find_split(builder: NestBuilder) -> tuple[int, int] | None:
