@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +15,15 @@ from nnmagic.relay.complex_numbers.operators import MAKE
 from nnmagic.relay.op_call import CallView
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
-from nnmagic.relay.types import TensorType, TupleType, Type, is_complex, part_dtype
+from nnmagic.relay.types import (
+    FuncType,
+    TensorType,
+    TupleType,
+    Type,
+    is_complex,
+    lower_complex_type,
+    part_dtype,
+)
 
 
 def is_made(expr: ir.Expr) -> bool:
@@ -28,15 +36,91 @@ def make_complex(pair: Parts) -> ir.Call:
     return ir.Call(ir.OpRef(MAKE), (pair.re.expr, pair.im.expr), span=pair.re.span)
 
 
+def is_number(type_: Type | None) -> bool:
+    """Return whether a type is that of a complex tensor of rank 0."""
+    return isinstance(type_, TensorType) and not type_.shape and is_complex(type_.dtype)
+
+
+def with_tuples(type_: Type) -> Type:
+    """Return a type with tuples of floats in place of numbers, and tensors of pairs in place of others."""
+    match type_:
+        case TensorType(dtype=dtype) if is_number(type_):
+            return TupleType((TensorType((), part_dtype(dtype)),) * 2)
+        case TupleType(fields=fields):
+            return TupleType(tuple(map(with_tuples, fields)))
+        case FuncType(arg_types=args, ret_type=result):
+            return replace(type_, arg_types=tuple(map(with_tuples, args)), ret_type=with_tuples(result))
+    return lower_complex_type(type_)
+
+
+def holds_numbers(type_: Type | None) -> bool:
+    """Return whether a type mentions numbers that could be tuples."""
+    return type_ is not None and with_tuples(type_) != lower_complex_type(type_)
+
+
+def is_data(type_: Type | None) -> bool:
+    """Return whether a type is that of a tensor, or of a tuple of tensors."""
+    if isinstance(type_, TupleType):
+        return all(map(is_data, type_.fields))
+    return isinstance(type_, TensorType)
+
+
 @dataclass(slots=True)
 class Forms:
-    """The two forms of the complex tensors of one function: two tensors, or one of pairs.
+    """The forms of the complex tensors of one function: two tensors, one of pairs, of numbers tuples of two.
 
     Each is made once, so that what is shared stays shared.
     """
 
+    tuples: bool = False
     _split: dict[ir.Expr, tuple[ir.Expr, ir.Expr]] = field(default_factory=dict)
     _joined: dict[ir.Expr, ir.Expr] = field(default_factory=dict)
+    _tuples: dict[ir.Expr, ir.Expr] = field(default_factory=dict)
+
+    def lower_type(self, type_: Type) -> Type:
+        """Return a type without complex tensors."""
+        return with_tuples(type_) if self.tuples else lower_complex_type(type_)
+
+    def number(self, expr: ir.Expr, type_: Type | None) -> ir.Expr:
+        """Return what functions, tuples, branches or loops give: a number that is a tuple as two tensors."""
+        if not self.tuples or not is_number(type_):
+            return expr
+        assert isinstance(type_, TensorType)
+        dtype = part_dtype(type_.dtype)
+        re, im = (TensorExpr(ir.TupleGetItem(expr, at, span=expr.span), dtype, expr.span) for at in (0, 1))
+        made = make_complex(Parts(re, im))
+        self._tuples[made] = expr
+        return made
+
+    def given(self, expr: ir.Expr, type_: Type | None) -> ir.Expr:
+        """Return what operators or other functions give: a number, also in a tuple, as two tensors."""
+        if not self.tuples:
+            return expr
+        if isinstance(type_, TupleType) and holds_numbers(type_):
+            fields = enumerate(type_.fields)
+            each = (self.given(ir.TupleGetItem(expr, at, span=expr.span), field) for at, field in fields)
+            return ir.Tuple(tuple(map(self.held, each)), span=expr.span)
+        if not is_number(type_):
+            return expr
+        assert isinstance(type_, TensorType)
+        made = expr if is_made(expr) else make_complex(self.parts(expr, type_, expr.span))
+        assert isinstance(made, ir.Call)
+        if made is not expr:
+            self._joined[made] = expr
+        self._tuples.setdefault(made, ir.Tuple(made.args, span=expr.span))
+        return made
+
+    def taken(self, expr: ir.Expr, type_: Type | None) -> ir.Expr:
+        """Return a lowered expression as other functions take it: numbers are tensors of pairs."""
+        if not self.tuples or not isinstance(type_, TupleType) or not holds_numbers(type_):
+            return self.pairs(expr)
+        fields = enumerate(type_.fields)
+        each = (self.number(ir.TupleGetItem(expr, at, span=expr.span), field) for at, field in fields)
+        return ir.Tuple(tuple(map(self.taken, each, type_.fields)), span=expr.span)
+
+    def held(self, expr: ir.Expr) -> ir.Expr:
+        """Return a lowered tensor as functions, tuples, branches and loops take it."""
+        return self._tuples[expr] if expr in self._tuples else self.pairs(expr)
 
     def pairs(self, expr: ir.Expr) -> ir.Expr:
         """Return a lowered tensor as one of pairs along the last axis; any other expression unchanged."""
@@ -126,7 +210,8 @@ class ComplexCall(CallView):
             lowered = [self.lowered[field] for field in old.fields]
         else:
             whole = self.pairs(0)
-            lowered = [ir.TupleGetItem(whole, number) for number in range(len(types.fields))]
+            fields = enumerate(types.fields)
+            lowered = [self.forms.number(ir.TupleGetItem(whole, number), field) for number, field in fields]
         tensors = [type_ for type_ in types.fields if isinstance(type_, TensorType)]
         return list(zip(lowered, tensors, strict=True))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import numpy as np
+
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.expressions import Parts
-from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, each_part, is_made, make_complex
+from nnmagic.relay.complex_numbers.site import ComplexCall, Rule, each_part, is_made, is_number, make_complex
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_complex, part_dtype
@@ -114,7 +116,19 @@ def _join(site: ComplexCall) -> ir.Expr:
 
 def _update(site: ComplexCall) -> ir.Expr:
     """Put updates into a tensor of pairs: a loop that changes it element by element changes it in place."""
+    if site.name == "scatter_nd" and site.forms.tuples and is_number(site.type(2)):
+        return _update_number(site)
     return site.call(*map(site.pairs, range(len(site.args))))
+
+
+def _update_number(site: ComplexCall) -> ir.Expr:
+    """Put one number into a tensor of pairs, each of its parts as an element."""
+    data, indices, dtype = site.pairs(0), site.args[1], site.type(1).dtype
+    for at, part in enumerate((site.parts(2).re, site.parts(2).im)):
+        place = ir.Constant(np.array([at], dtype))
+        whole = call("concatenate", [ir.Tuple((indices, place), span=site.span)], site.span, axis=0)
+        data = site.call(data, whole, part.expr)
+    return data
 
 
 def _creation(site: ComplexCall) -> ir.Expr:
