@@ -73,6 +73,11 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
         'python.require(%x, %c, message="no")',
         {"c": [True, True, True]},
     ),
+    (
+        "%x: Tensor[(2, 3), float32], %y: Tensor[(0, 3), int8]",
+        'python.sized(%x, %y, axes=[-1], message="no")',
+        {},
+    ),
     ("%x: Tensor[(2, 6, 2), float64]", "numpy.fft(%x, axis=1, inverse=True, pairs=True)", {}),
     ("%x: Tensor[(2, 6), float32]", 'numpy.rfft(%x, axis=0, norm="ortho", pairs=True)', {}),
     ("%x: Tensor[(2, 4, 2), float32]", "numpy.irfft(%x, n=7, axis=1, pairs=True)", {}),

@@ -30,7 +30,7 @@ def _broadcast(site: BatchCall) -> Expr | None:
     return site.again(*(site.aligned(index, rank) for index in range(len(site.args))))
 
 
-@rule("python.require")
+@rule("python.require", "python.sized")
 def _require(site: BatchCall) -> Expr | None:
     """Require of all examples what is required of one."""
     return site.again(site.full(0), site.args[1])

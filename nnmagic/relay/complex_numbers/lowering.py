@@ -99,13 +99,20 @@ def _has_tuples(function: ir.Function) -> bool:
     of_globals = [node for node in nodes if isinstance(node, ir.Call) and isinstance(node.op, ir.GlobalVar)]
     called = {call.op for call in of_globals}
     held = ir.Constructor | ir.Match | ir.RefCreate | ir.RefRead | ir.RefWrite
-    if any(isinstance(each, held) or (isinstance(each, ir.GlobalVar) and each not in called) for each in nodes):
+    if any(
+        isinstance(each, held) or (isinstance(each, ir.GlobalVar) and each not in called) for each in nodes
+    ):
         return False
     passed = [arg.checked_type for call in of_globals for arg in call.args]
-    passed += [*(param.checked_type for param in function.params), *(call.checked_type for call in of_globals)]
+    passed += [
+        *(param.checked_type for param in function.params),
+        *(call.checked_type for call in of_globals),
+    ]
     if any(holds_numbers(type_) and not is_data(type_) for type_ in passed):
         return False
-    return not holds_numbers(function.ret_type) or not any(holds_numbers(call.checked_type) for call in of_globals)
+    return not holds_numbers(function.ret_type) or not any(
+        holds_numbers(call.checked_type) for call in of_globals
+    )
 
 
 def _lower_node(
@@ -130,6 +137,8 @@ def _lower_node(
         case ir.Call(type_args=type_args) if type_args:
             held = replace(held, type_args=tuple(map(forms.lower_type, type_args)))
     return forms.number(_lower_leaf(held, forms.lower_type), node.checked_type)
+
+
 def _lower_leaf(node: ir.Expr, lower_type: Callable[[ty.Type], ty.Type]) -> ir.Expr:
     match node:
         case ir.Var(type_annotation=type_) if mentions_complex(type_ or node.checked_type):

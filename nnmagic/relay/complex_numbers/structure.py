@@ -224,6 +224,7 @@ RULES: dict[str, Rule] = {
     "dyn.zeros": _dyn_zeros,
     "broadcast_to_like": _like_shape,
     "reshape_like": _like_shape,
+    "python.sized": _like_shape,
     "shape_of": _of_shape,
     "ndarray_size": _of_shape,
     **dict.fromkeys(

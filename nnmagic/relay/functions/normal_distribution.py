@@ -136,6 +136,21 @@ def _scaled_erfc(t: T) -> T:
 
 
 @in_float64
+def erfcx(x: T) -> T:
+    """Compute exp(x ** 2) * erfc(x); beyond the range its series in 1 / x ends soon."""
+    size, (low, high) = x.abs(), EXP_ERFC_RANGE
+    small = size.minimum(low)
+    near = (small * small).op("exp") * small.op("special.erfc")
+    inverse = 1 / size.maximum(high)
+    series = (
+        evaluate((1.0, -0.5, 0.75, -1.875, 6.5625), inverse * inverse) * inverse * (1 / math.sqrt(math.pi))
+    )
+    result = (size < low).choose(near, (size < high).choose(_scaled_erfc(size.minimum(high)), series))
+    result = (x < 0).choose(2 * (x * x).op("exp") - result, result)
+    return x.op("isnan").choose(x, result)
+
+
+@in_float64
 def log_ndtr(x: T) -> T:
     """Compute the logarithm of the share of the normal distribution below x."""
     far, middle = x < _TAIL, x < -1.0

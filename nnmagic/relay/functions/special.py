@@ -41,6 +41,19 @@ def signbit(x: T) -> T:
     return x.op("reinterpret", dtype=BITS[x.dtype]) < 0
 
 
+def next_float(x: T, towards: T) -> T:
+    """Return the neighbour in the order of the bits, which are those of integers for each sign."""
+    one = x.like(0).op("reinterpret", dtype=BITS[x.dtype]).like(1)
+    away = (x < towards).equal(x > 0)
+    moved = (x.op("reinterpret", dtype=BITS[x.dtype]) + away.choose(one, -one)).op(
+        "reinterpret", dtype=x.dtype
+    )
+    least = one.op("reinterpret", dtype=x.dtype).op("numpy.copysign", towards)
+    missing = x.op("isnan") | towards.op("isnan")
+    result = x.equal(0).choose(least, moved)
+    return missing.choose(x + towards, x.equal(towards).choose(towards, result))
+
+
 def copysign(size: T, sign: T) -> T:
     """Return floats with the signs of others."""
     size = size.abs()

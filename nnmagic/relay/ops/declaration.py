@@ -235,8 +235,8 @@ class Operator:
         try:
             for check in checks:
                 check(arg_types, attrs)
-        except RelationError as error:
-            raise error.of_operator(self.name) from None
+        except RelationError as error:  # an operator that a cell adds is none that its message can name
+            raise (error if self.name == "python.sized" else error.of_operator(self.name)) from None
 
 
 def _attr_hint(names: Sequence[str], wrong: str) -> str | None:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
+from nnmagic.relay.ops.declaration import OPERATORS, RelationError
 from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule
 from nnmagic.relay.reference.nn import last_axes
 from nnmagic.relay.reference.shapes import to_layout
+from nnmagic.relay.types import TensorType
 
 
 def _dft(call: EvalCall, real: Array, imaginary: Array) -> Any:
@@ -178,8 +180,18 @@ def _require(call: EvalCall, data: Array, condition: Array) -> Any:
     return data
 
 
+def _sized(call: EvalCall, data: Array, like: Array) -> Any:
+    types = [TensorType(each.shape, str(each.dtype)) for each in (data, like)]
+    try:
+        OPERATORS["python.sized"].check_shapes(types, call.attrs, nonempty=True)
+    except RelationError as error:
+        raise ValueError(error.message) from None
+    return data
+
+
 RULES: dict[str, Rule] = {
     "python.require": _require,
+    "python.sized": _sized,
     "dft": _dft,
     "numpy.fft": _transform("fft", "axis", "norm"),
     "numpy.rfft": _transform("rfft", "axis", "norm"),

@@ -13,6 +13,7 @@ from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.tinynn.calls.argument_binding import bind
 from nnmagic.tinynn.calls.defaults import copy_default
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.declared_sizes import DeclaredSizes
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
@@ -140,6 +141,9 @@ def _apply(
         fit_argument(written, parameter, wanted, operand, dims, make_function)
         for (parameter, operand), wanted in zip(arguments, type_.arg_types, strict=True)
     ]
+    spans = (operand.span for _, operand in arguments)
+    whats = (f"{written}: `{parameter}`" for parameter, _ in arguments)
+    args = DeclaredSizes({}).check_all(zip(whats, args, type_.arg_types, spans, strict=True))
     call = ir.Call(callee, tuple(arg.expr for arg in args), span=span)
     solved = {name: dim for name, (dim, _) in dims.items()}
     for label, (dim, dim_span) in dims.items():  # arithmetic on names that later arguments told

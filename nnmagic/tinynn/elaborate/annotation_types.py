@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from nnmagic.tinynn.types.annotations import (
     parse_named_dim,
 )
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.declared_sizes import DeclaredSizes
 from nnmagic.tinynn.values.descriptions import describe
 
 _Result = TypeVar("_Result")
@@ -278,18 +279,6 @@ def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) ->
     return v.RefusalError(f"unknown name `{name}`", span, hint=hint)
 
 
-def find_named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
-    """Yield the named dimensions of a parameter with how a body writes their sizes: ``x.shape[0]``."""
-    match type_:
-        case TensorType(shape=shape):
-            for axis, dim in enumerate(shape):
-                if isinstance(dim, AnyDim) and dim.label is not None:
-                    yield dim.label, f"{written}.shape[{axis}]"
-        case TupleType(fields=fields):
-            for index, field in enumerate(fields):
-                yield from find_named_dimensions(f"{written}[{index}]", field)
-
-
 def tuple_annotation(items: Sequence[v.Operand]) -> v.Value:
     """Return ``tuple[A, B]``. Raises RefusalError."""
     if items and items[-1].value == v.Known(Ellipsis):
@@ -338,6 +327,15 @@ def in_caller(ctx: Elaboration, type_: _Type) -> _Type:
         if environment.sizes and type_ is not None:
             type_ = substitute_dims(type_, environment.sizes, own=False)
     return type_
+
+
+def sizes_in_scope(ctx: Elaboration) -> DeclaredSizes:
+    """Return what the named dimensions are where a type is declared."""
+    known: dict[str, v.Value] = {}
+    for innermost in (*ctx.callers, ctx.environment):
+        for environment in reversed(innermost.chain()):
+            known |= {label: named.size for label, named in environment.dimensions.items()}
+    return DeclaredSizes(known)
 
 
 def _resolve(

@@ -10,7 +10,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import names_of, walk
-from nnmagic.tinynn.elaborate.annotation_types import type_or_none
+from nnmagic.tinynn.elaborate.annotation_types import sizes_in_scope, type_or_none
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
@@ -76,7 +76,8 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
             value = v.FAILED
         else:
             operand = v.Operand(value, ctx.span(stmt.rhs.span))
-            value = convert_declared_value(f"`{name}`", declared, operand, ctx.span(stmt.ty.span))
+            sizes = sizes_in_scope(ctx)
+            value = convert_declared_value(f"`{name}`", declared, operand, ctx.span(stmt.ty.span), sizes)
     if isinstance(stmt.rhs, ast.Var) and _is_array(value):
         ctx.alike.setdefault(id(value.expr), set()).update((name, stmt.rhs.id.name))
     ctx.environment.bindings.bind(name, value, ctx.span(target.span))

@@ -21,6 +21,7 @@ from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
 from nnmagic.tinynn.calls.row_lists import KEEPS_ITEMS, call_with_rows
+from nnmagic.tinynn.elaborate.annotation_types import sizes_in_scope
 from nnmagic.tinynn.elaborate.callbacks import call_callback, is_callback
 from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -367,7 +368,9 @@ def as_function(ctx: Elaboration, value: v.Operand, wanted: FuncType) -> v.Compu
     if v.is_failed(result):
         raise v.RefusalError(f"expected {with_article(wanted)}", value.span)
     what = f"the result of {describe(value.value)}"
-    converted = convert_to_declared(what, wanted.ret_type, v.Operand(result, value.span), None)
+    converted = convert_to_declared(
+        what, wanted.ret_type, v.Operand(result, value.span), None, sizes_in_scope(ctx)
+    )
     block.end = BlockExit(ExitKind.RETURNS, value.span)
     body = render(block, converted.type, lambda _leaf: converted.expr)
     return v.Computed(ir.Function(tuple(params), body, wanted.ret_type, span=value.span), wanted)

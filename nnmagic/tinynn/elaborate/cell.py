@@ -35,9 +35,6 @@ from nnmagic.tinynn.analysis.changing_calls import (
     mark_changing_calls,
 )
 from nnmagic.tinynn.analysis.view_names import write_out_views
-from nnmagic.tinynn.elaborate.annotation_types import (
-    find_named_dimensions,
-)
 from nnmagic.tinynn.elaborate.context import Elaboration, LoopForms, WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.dispatch import NODES
@@ -66,6 +63,7 @@ from nnmagic.tinynn.program import Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.tree_building import map_parts, variable
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.declared_sizes import named_sizes
 
 #: How often the functions of a group are tried, each time with the types found so far.
 _ROUNDS = 3
@@ -462,7 +460,7 @@ def _try_body(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature
 ) -> tuple[tuple[ir.Var, ...], v.Computed | None]:
     """Return the parameters and the result; None for the latter where an error was reported."""
-    bindings, dimensions, params = v.Bindings(), dict[str, str](), list[ir.Var]()
+    bindings, dimensions, params = v.Bindings(), dict[str, v.NamedSize](), list[ir.Var]()
     states = dict[str, str]()
     for parameter, type_ in signature.parameters:
         span = ctx.span(parameter.span)
@@ -480,8 +478,8 @@ def _try_body(
             bindings.bind(value.state, v.Computed(variable, type_))
             states[parameter.name] = value.state
         bindings.bind(parameter.name, value, span)
-        for label, written in find_named_dimensions(parameter.name, type_):
-            dimensions.setdefault(label, written)
+        for label, named in named_sizes(parameter.name, v.Computed(variable, type_), span):
+            dimensions.setdefault(label, named)
     for known, value in signature.known.items():
         bindings.bind(known, as_tuple(value), ctx.span(definition.name_span))
     body = definition.body

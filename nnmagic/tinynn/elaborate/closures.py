@@ -31,6 +31,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
     has_python_numbers,
     is_open,
     is_python_number,
+    sizes_in_scope,
 )
 from nnmagic.tinynn.elaborate.context import Elaboration, InlinedFunction
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind
@@ -46,6 +47,7 @@ from nnmagic.tinynn.elaborate.templates import fit_template_arguments
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.declared_sizes import named_sizes
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.weak_types import as_weak
 
@@ -299,7 +301,7 @@ def _convert_result(
         return v.FAILED
     what, span = f"the result of `{definition.name}`", ctx.span(definition.ret_type.span)
     of_python = has_python_numbers(definition.ret_type)
-    converted = convert_result(what, declared, value, span, of_python=of_python)
+    converted = convert_result(what, declared, value, span, sizes_in_scope(ctx), of_python=of_python)
     return v.as_value(converted.expr, converted.type)
 
 
@@ -340,7 +342,7 @@ def _make_closure(
     bindings = v.Bindings()
     if recursive and declared is not None and not isinstance(declared, OpenTensor | OpenType):
         bindings.bind(definition.name, closure(declared, variable))
-    params = []
+    params, dimensions = [], dict[str, v.NamedSize]()
     for parameter, type_ in parameters:
         assert type_ is not None
         param = ir.Var(parameter.name, type_, span=ctx.span(parameter.span))
@@ -348,7 +350,8 @@ def _make_closure(
         ctx.memory.own(param, f"the parameter `{parameter.name}`")
         value = v.as_value(param, type_)
         bindings.bind(parameter.name, as_weak(value) if is_python_number(parameter.ty) else value, param.span)
-    body = _elaborate_body(ctx, definition, bindings, declared)
+        dimensions |= named_sizes(parameter.name, v.Computed(param, type_), ctx.span(parameter.span))
+    body = _elaborate_body(ctx, definition, bindings, dimensions, declared)
     if body is None:
         return v.FAILED
     function = ir.Function(tuple(params), body.expr, body.type, span=span)
@@ -366,6 +369,7 @@ def _elaborate_body(
     ctx: Elaboration,
     definition: tree.DefinitionNode,
     bindings: v.Bindings,
+    dimensions: dict[str, v.NamedSize],
     declared: Type | OpenTensor | OpenType | None,
 ) -> v.Computed | None:
     reassigned = find_reassigned_names(definition.body, bindings.locals)
@@ -375,6 +379,7 @@ def _elaborate_body(
         reassigned,
         ctx.environment,
         bindings,
+        dimensions,
     )
     outer, live, block, ctx.block = ctx.environment, ctx.live, ctx.block, Block()
     ctx.environment, ctx.live = environment, LiveNames()

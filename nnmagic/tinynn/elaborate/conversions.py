@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import overload
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
@@ -11,6 +12,7 @@ from nnmagic.relay.signatures import format_type
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.types.annotations import DType, OpenTensor, OpenType, Tensor
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.declared_sizes import DeclaredSizes
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
@@ -19,15 +21,25 @@ from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 
 
-def convert_to_declared(what: str, declared: ty.Type, value: v.Operand, span: Span | None) -> v.Computed:
-    """Convert a value to its declared type; a Python number takes the dtype. Raises RefusalError."""
+def convert_to_declared(
+    what: str,
+    declared: ty.Type,
+    value: v.Operand,
+    span: Span | None,
+    sizes: DeclaredSizes | None = None,
+) -> v.Computed:
+    """Convert a value to its declared type; a Python number takes the dtype. Raises RefusalError.
+
+    ``sizes``: those that the function's named dimensions have.
+    """
     expr = to_relay(value, declared)
     if not _fits(declared, expr.type):
         notes = () if span is None else (Note("declared here", span),)
         message = f"{what} is declared as {format_type(declared)}, but is {format_type(expr.type)}"
         hint = _cast_hint(declared, expr.type, source_text(value.span))
         raise v.RefusalError(message, value.span, hint=hint, notes=notes)
-    return v.Computed(expr.expr, _refine(declared, expr.type))
+    (checked,) = (sizes or DeclaredSizes({})).check_all([(what, expr, declared, value.span)])
+    return v.Computed(checked.expr, refine(declared, expr.type))
 
 
 def convert_result(
@@ -35,6 +47,7 @@ def convert_result(
     declared: ty.Type | OpenTensor | OpenType,
     value: v.Operand,
     span: Span | None,
+    sizes: DeclaredSizes,
     *,
     of_python: bool = False,
 ) -> v.Computed:
@@ -43,16 +56,16 @@ def convert_result(
     ``of_python``: the annotation is Python's ``float`` or the like, which a number of a narrower dtype fits.
     """
     if isinstance(declared, OpenType):
-        return _convert_items(what, declared, value, span, of_python=of_python)
+        return _convert_items(what, declared, value, span, sizes, of_python=of_python)
     if of_python and type(declared) is ty.TupleType:
-        return _convert_items(what, OpenType(declared.fields), value, span, of_python=True)
+        return _convert_items(what, OpenType(declared.fields), value, span, sizes, of_python=True)
     if not isinstance(declared, OpenTensor):
         expr = to_relay(value, declared)
         if of_python and isinstance(expr.type, ty.TensorType) and isinstance(declared, ty.TensorType):
             dtypes = (expr.type.dtype, declared.dtype)
             if not expr.type.shape and dtypes[0] != dtypes[1] and _widens(*dtypes):
                 return cast(expr, declared.dtype, value.span)
-        return convert_to_declared(what, declared, value, span)
+        return convert_to_declared(what, declared, value, span, sizes)
     expr, dtype = to_relay(value), declared.own_dtype
     if dtype is not None and isinstance(expr.type, ty.TensorType):  # Python's numbers take the dtype
         expr = to_relay(value, ty.TensorType(expr.type.shape, dtype.name))
@@ -65,11 +78,19 @@ def convert_result(
             else _cast_hint(ty.scalar_type(dtype.name), expr.type, source_text(value.span))
         )
         raise v.RefusalError(message, value.span, hint=hint, notes=notes)
+    if isinstance(expr.type, ty.TensorType):
+        (expr,) = sizes.check_all([(what, expr, declared.relay_type(expr.type), value.span)])
     return expr
 
 
 def _convert_items(
-    what: str, declared: OpenType, value: v.Operand, span: Span | None, *, of_python: bool
+    what: str,
+    declared: OpenType,
+    value: v.Operand,
+    span: Span | None,
+    sizes: DeclaredSizes,
+    *,
+    of_python: bool,
 ) -> v.Computed:
     """Convert a tuple whose items have types of their own; anything where nothing is said of it."""
     expr = to_relay(value)
@@ -82,7 +103,9 @@ def _convert_items(
         message = f"{what} is declared as a tuple of {len(declared.fields)}, but is {format_type(expr.type)}"
         raise v.RefusalError(message, value.span, notes=notes)
     parts = [
-        convert_result(f"{what}[{number}]", field, v.Operand(item, value.span), span, of_python=of_python)
+        convert_result(
+            f"{what}[{number}]", field, v.Operand(item, value.span), span, sizes, of_python=of_python
+        )
         for number, (field, item) in enumerate(zip(declared.fields, items, strict=True))
     ]
     node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
@@ -99,10 +122,8 @@ def _widens(dtype: str, wanted: str) -> bool:
 def _fits_pattern(pattern: OpenTensor, type_: ty.Type) -> bool:
     if not isinstance(type_, ty.TensorType) or not pattern.allows(type_.dtype):
         return False
-    dims = pattern.dims(len(type_.shape))
-    return dims is not None and not any(
-        dim is not None and dims_differ(ty.AnyDim(dim) if isinstance(dim, str) else dim, size)
-        for dim, size in zip(dims, type_.shape, strict=True)
+    return pattern.dims(len(type_.shape)) is not None and not any(
+        map(dims_differ, pattern.relay_type(type_).shape, type_.shape)
     )
 
 
@@ -132,7 +153,11 @@ def _fits(declared: ty.Type, type_: ty.Type) -> bool:
     return declared == type_
 
 
-def _refine(declared: ty.Type, type_: ty.Type) -> ty.Type:
+@overload
+def refine(declared: ty.TensorType, type_: ty.TensorType) -> ty.TensorType: ...
+@overload
+def refine(declared: ty.Type, type_: ty.Type) -> ty.Type: ...
+def refine(declared: ty.Type, type_: ty.Type) -> ty.Type:
     """Return the more precise of two types that fit."""
     match declared, type_:
         case ty.TensorType(), ty.TensorType():
@@ -140,7 +165,7 @@ def _refine(declared: ty.Type, type_: ty.Type) -> ty.Type:
             return ty.TensorType(tuple(a if b == ty.AnyDim() else b for a, b in dims), type_.dtype)
         case ty.TupleType(fields=ours), ty.TupleType(fields=theirs):
             named = declared if isinstance(declared, ty.RecordType) else type_
-            return replace(named, fields=tuple(map(_refine, ours, theirs)))
+            return replace(named, fields=tuple(map(refine, ours, theirs)))
     return type_
 
 
@@ -250,9 +275,15 @@ def _no_tensor_hint(value: v.Operand) -> str | None:
     return None
 
 
-def convert_declared_value(what: str, declared: ty.Type, value: v.Operand, span: Span | None) -> v.Value:
+def convert_declared_value(
+    what: str,
+    declared: ty.Type,
+    value: v.Operand,
+    span: Span | None,
+    sizes: DeclaredSizes | None = None,
+) -> v.Value:
     """Convert a value to its declared type; a tuple can be unpacked afterwards. Raises RefusalError."""
-    expr = convert_to_declared(what, declared, value, span)
+    expr = convert_to_declared(what, declared, value, span, sizes)
     if isinstance(value.value, v.TupleOf) and isinstance(expr.type, ty.TupleType):
         items = (
             item if is_tensor(item) else to_relay(v.Operand(item, value.span), type_)

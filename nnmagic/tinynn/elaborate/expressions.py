@@ -83,9 +83,9 @@ def elaborate_name(ctx: Elaboration, expr: ast.Expr) -> v.Value:
     except UnknownNameError:
         if ctx.in_shape:
             raise unknown_dimension(name, span, ctx.resolver.namespace) from None
-        written = ctx.environment.dimensions.get(path[0])
-        if written is not None:
-            hint = f'the dimension "{name}" is {written}'
+        named = ctx.environment.dimensions.get(path[0])
+        if named is not None:
+            hint = f'the dimension "{name}" is {named.written}'
             raise v.RefusalError(f"unknown name `{name}`", span, hint=hint) from None
         raise
     value = python_function(ctx, value, span)

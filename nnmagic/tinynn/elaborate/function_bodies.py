@@ -12,7 +12,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names
-from nnmagic.tinynn.elaborate.annotation_types import has_python_numbers
+from nnmagic.tinynn.elaborate.annotation_types import has_python_numbers, sizes_in_scope
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     RAISES_TYPE,
@@ -148,7 +148,7 @@ def _finish_changing(
     types = tuple(ctx.environment.destinations.values())
     written = {
         id(exit_): tuple(
-            convert_to_declared(f"`{name}`", type_, expr, None)
+            convert_to_declared(f"`{name}`", type_, expr, None, sizes_in_scope(ctx))
             for (name, type_), expr in zip(ctx.environment.destinations.items(), exit_.written, strict=True)
         )
         for exit_ in usable
@@ -196,7 +196,10 @@ def _finish(
     }
     if isinstance(declared, OpenTensor | OpenType):
         fitted = {
-            id(value): Operand(convert_result(what, declared, value, span, of_python=of_python), value.span)
+            id(value): Operand(
+                convert_result(what, declared, value, span, sizes_in_scope(ctx), of_python=of_python),
+                value.span,
+            )
             for value in usable
         }
         declared = None
@@ -205,7 +208,7 @@ def _finish(
 
     def part_of(value: Operand) -> Computed:
         if declared is not None:
-            return convert_result(what, declared, value, span, of_python=of_python)
+            return convert_result(what, declared, value, span, sizes_in_scope(ctx), of_python=of_python)
         return to_relay(value) if plan is None else to_planned_type(plan, value)
 
     parts = {id(value): part_of(fitted[id(value)]) for value in usable}

@@ -21,7 +21,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 )
 from nnmagic.tinynn.elaborate.calls import as_function
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.conversions import convert_to_declared
+from nnmagic.tinynn.elaborate.conversions import convert_to_declared, refine
 from nnmagic.tinynn.elaborate.function_bodies import declares_none
 from nnmagic.tinynn.elaborate.templates import fit_pattern
 from nnmagic.tinynn.namespace.compiled_values import as_compiled_function
@@ -85,6 +85,7 @@ def elaborate_signature(
             argument = specialization.types[parameter.name]
             if isinstance(argument, Destination):
                 destination, argument = type(argument).__name__, argument.tensor.relay_type()
+            argument = _with_declared_sizes(type_, argument)
             completed[parameter.name] = argument
             type_ = without_numbers(argument)
         elif specialization is not None and parameter.name in specialization.values:
@@ -121,6 +122,16 @@ def elaborate_signature(
     return Signature(
         parameters, destinations, declared, is_silent, failed, open_types, values, completed, left_out
     )
+
+
+def _with_declared_sizes(written: ty.Type | OpenTensor | None, argument: ty.Type) -> ty.Type:
+    """Return the type of an argument with the sizes that are written where nobody else knows them."""
+    if not isinstance(argument, ty.TensorType):
+        return argument
+    declared = written.relay_type(argument) if isinstance(written, OpenTensor) else written
+    if not isinstance(declared, ty.TensorType) or len(declared.shape) != len(argument.shape):
+        return argument
+    return replace(argument, shape=refine(declared, argument).shape)
 
 
 def returns(definition: tree.DefinitionNode) -> bool:

@@ -11,6 +11,7 @@ from nnmagic.tinynn.calls.function_calls import FunctionMaker
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.declared_sizes import DeclaredSizes
 from nnmagic.tinynn.values.descriptions import describe
 
 #: Calls a value: `calls.apply_value`.
@@ -22,10 +23,11 @@ def make_record(
 ) -> v.Value:
     """Return a record of its fields. Raises RefusalError."""
     given = bind(record.name, list(record.names), list(record.names), operands, span)
+    sizes = DeclaredSizes({})
     items: list[v.Value] = [
         make_function(given[name], type_)
         if isinstance(type_, FuncType)
-        else convert_declared_value(f"the field `{name}`", type_, given[name], None)
+        else convert_declared_value(f"the field `{name}`", type_, given[name], None, sizes)
         for name, type_ in zip(record.names, record.fields, strict=True)
     ]
     return v.TupleOf(tuple(items), record=record)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nnmagic.diagnostics import CompileError, Note, Span
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type
+from nnmagic.relay.types import ANY, AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type
 from nnmagic.tinynn.calls.function_calls import (
     FunctionMaker,
     bind_arguments,
@@ -24,6 +24,7 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
 from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.declared_sizes import DeclaredSizes
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, is_computed
@@ -49,6 +50,7 @@ def fit_template_arguments(
     Return the arguments, and what the named dimensions of the annotations are for the caller.
     """
     fitted, dims = dict(arguments), dict[str, tuple[Dim, Span]]()
+    declared: dict[str, Pattern] = {}
     if any(formal.destination == "Out" for formal in function.parameters):
         refuse_destinations(function, span)
     for parameter in function.definition.params:
@@ -65,7 +67,32 @@ def fit_template_arguments(
         if is_python_number(parameter.ty):
             value = as_weak(value)
         fitted[parameter.name] = v.Operand(value, operand.span)
-    return fitted, {name: dim for name, (dim, _) in dims.items()}
+        declared[parameter.name] = pattern
+    names = _check_sizes(function.name, fitted, declared)
+    return fitted, {**dict.fromkeys(names, ANY), **{name: dim for name, (dim, _) in dims.items()}}
+
+
+def _check_sizes(
+    function: str, fitted: dict[str, v.Operand], declared: Mapping[str, Pattern]
+) -> Iterable[str]:
+    """Let the call check sizes of arguments that only it knows; return the names of the declared ones."""
+    tensors, sizes = {}, DeclaredSizes({})
+    for name, pattern in declared.items():
+        operand = fitted[name]
+        if pattern is not None and isinstance(operand.value, v.Computed | v.TupleOf):
+            tensor = as_computed(operand)
+            type_ = tensor.type
+            if not isinstance(pattern, OpenTensor):
+                type_ = pattern
+            elif isinstance(type_, TensorType):
+                type_ = pattern.relay_type(type_)
+            tensors[name] = (f"{function}: `{name}`", tensor, type_, operand.span)
+    for name, checked in zip(tensors, sizes.check_all(tensors.values()), strict=True):
+        if checked is not tensors[name][1]:
+            is_tensor = isinstance(checked.type, TensorType)
+            value = checked if is_tensor else v.as_value(checked.expr, checked.type)
+            fitted[name] = replace(fitted[name], value=value)
+    return sizes.known
 
 
 def _pattern(

@@ -265,6 +265,13 @@ class OpenTensor(_Annotation):
         result = tuple(dim for part in known for dim in part)
         return result if len(result) == rank else None
 
+    def relay_type(self, like: TensorType) -> TensorType:
+        """Return the type that the annotation says of a tensor of that type, whose rank fits."""
+        from nnmagic.relay.types import AnyDim, TensorType
+
+        dims = (dim if isinstance(dim, int) else AnyDim(dim) for dim in self.dims(len(like.shape)) or ())
+        return TensorType(tuple(dims), like.dtype)
+
     @property
     def rank_text(self) -> str:
         """Return the ranks that the annotation allows, as messages say them."""

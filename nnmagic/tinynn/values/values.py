@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from nnmagic.diagnostics import Diagnostic, Note, Span
 from nnmagic.limits import MAX_TUPLE_SIZE
@@ -788,6 +788,13 @@ class Bindings:
         self.locals.pop(name, None)
 
 
+class NamedSize(NamedTuple):
+    """The size of a named dimension of a parameter, and how the body writes it: ``x.shape[0]``."""
+
+    written: str
+    size: Dimension
+
+
 @dataclass(slots=True, eq=False)
 class Environment:
     """A function under elaboration. ``parent``: the function that it stands in.
@@ -801,8 +808,8 @@ class Environment:
     reassigned: frozenset[str] = frozenset()
     parent: Environment | None = None
     bindings: Bindings = field(default_factory=Bindings)
-    #: The named dimensions of the parameters, each with what the body calls it.
-    dimensions: dict[str, str] = field(default_factory=dict)
+    #: The named dimensions of the parameters.
+    dimensions: dict[str, NamedSize] = field(default_factory=dict)
     #: A statement failed in a way that leaves open what the function returns.
     failed: bool = False
     #: The parameters whose arrays the function changes, with their types.

@@ -499,7 +499,7 @@ ROUNDS = _names(
     arccosh acosh arctanh atanh exp2 expm1 log1p cbrt deg2rad radians rad2deg degrees sinc reciprocal hypot
     arctan2 atan2 logaddexp logaddexp2 mean nanmean var std nanvar nanstd variance average median quantile
     percentile nanmedian nanquantile nanpercentile linspace logspace geomspace norm interp gradient
-    trapezoid angle grad value_and_grad jacobian
+    trapezoid angle grad value_and_grad jacobian jacfwd jacrev
     hessian vjp jvp vmap checkpoint custom_vjp custom_jvp stop_gradient detach cov convolve correlate"""
 ) | {*NEURAL, *LINALG, *FOURIER, *(name for name in HELPED if "grad" in name)}
 

@@ -107,6 +107,6 @@ def test_each_rule_has_a_case() -> None:
         ),
         *("image.resize3d", "nn.avg_pool1d", "fast_exp", "fast_tanh", "nn.fast_softmax"),
         *("linalg.cholesky", "linalg.eigh", "linalg.full_rank", "image.crop_and_resize"),
-        *("python.require", "numpy.pcg64"),
+        *("python.require", "python.sized", "numpy.pcg64"),
     }
     assert {*RULES, *EXPANSIONS} - {name for name, _, _ in CASES} <= elsewhere

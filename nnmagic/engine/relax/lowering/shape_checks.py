@@ -139,6 +139,9 @@ def _fits(call: OpCall) -> PrimExpr:
                 part = shape[integer(call.attrs[f"{side}_begin"]) : end if end is None else integer(end)]
                 counts.append(math.prod(map(as_expr, part), start=as_expr(1)))
             return tirx.EQ(*counts)
+        case "python.sized":
+            axes = integers(call.attrs["axes"])
+            return _all_equal([shapes[0][axis] for axis in axes], shapes[1][1:])
         case "squeeze" if call.attrs["axis"] is not None:
             axes = integers(call.attrs["axis"])
             return _all_equal([shapes[0][axis] for axis in axes], [1] * len(axes))

@@ -13,6 +13,7 @@ from nnmagic.exporters.onnx.sites import ExportCall
 
 
 @operator("python.require", note="the condition is not checked")
+@operator("python.sized", note="the sizes are not checked")
 def _require(site: ExportCall) -> str:
     return site.args[0]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall
-from nnmagic.importers.torch.mathematics import convert
+from nnmagic.importers.torch.mathematics import convert, in_float32
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay.types import is_complex, part_dtype
 
@@ -69,6 +69,36 @@ def _conj(call: AtenCall) -> Value:
 def absolute(data: Value) -> Value:
     """Return absolute values, of complex numbers as real ones."""
     return op("complex.abs" if is_complex(data.dtype) else "abs", data)
+
+
+def _parts(data: Value) -> tuple[Value, Value]:
+    return op("complex.real", data), op("complex.imag", data)
+
+
+def _expm1(data: Value) -> Value:
+    """Compute exp(z) - 1 without loss of precision near 0."""
+    x, y = _parts(data)
+    half = op("sin", y * 0.5)
+    return op(
+        "complex.make", op("numpy.expm1", x) * op("cos", y) - half * half * 2, op("exp", x) * op("sin", y)
+    )
+
+
+def _log1p(data: Value) -> Value:
+    """Compute log(1 + z) without loss of precision near 0."""
+    x, y = _parts(data)
+    near = op("logical_and", op("abs", x) < 0.5, op("abs", y) < 0.5)
+    size = op("log", op("numpy.hypot", x + 1, y))
+    small = op("numpy.log1p", near.choose(x * (x + 2) + y * y, 0)) * 0.5
+    return op("complex.make", near.choose(small, size), op("numpy.arctan2", y, x + 1))
+
+
+def near_zero(call: AtenCall) -> Value:
+    """Import functions that are computed without loss of precision near 0."""
+    data = convert(call["self"], call.dtype)
+    if is_complex(data.dtype):
+        return {"expm1": _expm1, "log1p": _log1p}[call.own_name](data)
+    return in_float32(f"numpy.{call.own_name}", data)
 
 
 @operator("fft_fftfreq", "fft_rfftfreq")

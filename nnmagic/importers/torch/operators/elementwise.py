@@ -13,7 +13,7 @@ from nnmagic.importers.onnx.operators.elementwise import _integer_power
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, in_float32, wide
-from nnmagic.importers.torch.operators.complex_numbers import absolute
+from nnmagic.importers.torch.operators.complex_numbers import absolute, near_zero
 from nnmagic.importers.torch.registry import Rule, operator, operators, refuse
 from nnmagic.relay.functions import activations
 from nnmagic.relay.functions.special import ignoring_nan, round_decimals
@@ -350,7 +350,7 @@ operators(
             "self"
         ],
         "eq": _compare("equal"),
-        "expm1 log1p": lambda call: in_float32(f"numpy.{call.own_name}", convert(call["self"], call.dtype)),
+        "expm1 log1p": near_zero,
         "ge": _compare("greater_equal"),
         "gt": _compare("greater"),
         "hardtanh": lambda call: activations.limit(

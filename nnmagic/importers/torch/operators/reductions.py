@@ -126,8 +126,19 @@ def _running(call: AtenCall) -> Value:
     axis = call.axis("dim", data.rank)
     if data.shape[axis] == 1:
         return data
+    if is_complex(data.dtype) and call.own_name == "cumprod":
+        return _products(call, data, axis)
     dtype = {"float32": "float64"}.get(data.dtype, wide(data).dtype)  # in which torch adds up
     return op(call.own_name, data.cast(dtype), axis=axis, dtype=dtype)
+
+
+def _products(call: AtenCall, data: Value, axis: int) -> Value:
+    """Return running products, in as many steps as the size has bits."""
+    size, step = call.static(data)[axis], 1
+    while step < size:
+        later = shapes.slice_axis(data, axis, step, size) * shapes.slice_axis(data, axis, 0, size - step)
+        data, step = op("concatenate", [shapes.slice_axis(data, axis, 0, step), later], axis=axis), 2 * step
+    return data
 
 
 def _prefixes(data: Value, axis: int) -> tuple[Value, Value, list[int]]:
@@ -268,6 +279,28 @@ def _middle(call: AtenCall, data: Value, axis: int) -> list[Value]:
     middle = op("floor_divide", count - 1, nans.like(2))
     place = middle.maximum(0) if call.name == "aten.nanmedian" else nans.equal(0).choose(middle, count)
     return [op("gather", item, place, axis=axis) for item in ordered]
+
+
+@operator("mode")
+def _mode(call: AtenCall) -> list[Value]:
+    """Return the least one of the most frequent elements along an axis, and where the last such stands."""
+    data = call["self"]
+    if not data.rank:
+        return [data, scalar_constant(0, "int64")]
+    axis = call.axis("dim", data.rank, -1)
+    ordered = sorted_along(call, data, axis, descending=False)
+    values, size = ordered[0], call.static(data)[axis]
+    begins = op(
+        "not_equal", shapes.slice_axis(values, axis, 1, size), shapes.slice_axis(values, axis, 0, size - 1)
+    )
+    places = constant(np.arange(1, size).reshape(-1, *[1] * (data.rank - axis - 1)))
+    first = shapes.slice_axis(ordered[1], axis, 0, 1) * 0
+    start = op("concatenate", [first, begins.choose(places, 0)], axis=axis)
+    start = op("numpy.maximum.accumulate", start, axis=axis)
+    rank = constant(np.arange(size).reshape(-1, *[1] * (data.rank - axis - 1))) - start
+    place = op("argmax", rank, axis=(axis,), keepdims=True).cast("int64")  # the first of the longest runs
+    results = [op("gather", item, place, axis=axis) for item in ordered]
+    return results if _keep(call) else [shapes.squeeze(item, [axis]) for item in results]
 
 
 operators(

@@ -10,6 +10,7 @@ from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.torch.calls import AtenCall
 from nnmagic.importers.torch.mathematics import convert, in_float32
 from nnmagic.importers.torch.registry import Rule, operator, operators
+from nnmagic.relay.functions import normal_distribution, special
 from nnmagic.relay.ops.unary import MAX_ORDER
 
 
@@ -21,6 +22,11 @@ def _polygamma(call: AtenCall) -> Value:
     return op("special.polygamma", convert(call["self"], call.dtype), n=order)
 
 
+@operator("nextafter")
+def _nextafter(call: AtenCall) -> Value:
+    return special.next_float(*(convert(call[name], call.dtype) for name in ("self", "other")))
+
+
 def _special(name: str) -> Rule:
     return lambda call: in_float32(f"special.{name}", convert(call["self"], call.dtype))
 
@@ -30,6 +36,7 @@ operators(
         "erfinv": _special("erfinv"),
         "i0": _special("i0"),
         **{f"special_{name}": _special(name) for name in ("i0e", "i1", "i1e", "log_ndtr", "ndtri")},
+        "special_erfcx": lambda call: normal_distribution.erfcx(convert(call["self"], call.dtype)),
         "digamma": lambda call: op("special.polygamma", convert(call["self"], call.dtype)),
         "lgamma": lambda call: op("special.gammaln", convert(call["self"], call.dtype)),
     }

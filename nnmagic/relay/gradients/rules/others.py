@@ -23,7 +23,7 @@ refuse("it computes with quantized numbers", *(name for name in OPERATORS if nam
 zero("random.threefry_generate", "numpy.random.bits_like", "random.threefry_split", "numpy.pcg64_seed")
 
 
-@rule("python.require")
+@rule("python.require", "python.sized")
 def _require(p: VjpCall) -> Sequence[Contribution]:
     """Pass the cotangent on: the data is as it was."""
     return [p.d, None]

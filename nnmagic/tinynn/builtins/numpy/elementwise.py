@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from nnmagic.relay.functions.special import ignoring_nan
+from nnmagic.relay.functions import special
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins import argument_checks as args
@@ -131,19 +131,11 @@ def _op(name: str) -> Callable[[Formula, Formula], Formula]:
 
 
 def next_float(lhs: Formula, rhs: Formula) -> Formula:
-    """Return the neighbour in the order of the bits, which are those of integers for each sign."""
+    """Return the next float after one towards another one."""
     if lhs.dtype not in ("float32", "float64"):
         message = f"nextafter is defined for f32 and f64, not {dtype_short_name(lhs.dtype)}"
         raise RefusalError(message, lhs.span, hint="convert both first, as in x.astype(f32)")
-    bits = "int32" if lhs.dtype == "float32" else "int64"
-    one = lhs.like(0).op("reinterpret", dtype=bits).like(1)
-    away = (lhs < rhs).equal(lhs > 0)
-    steps = lhs.op("reinterpret", dtype=bits) + away.choose(one, -one)
-    moved = steps.op("reinterpret", dtype=lhs.dtype)
-    least = one.op("reinterpret", dtype=lhs.dtype).op("numpy.copysign", rhs)
-    result = lhs.equal(0).choose(least, moved)
-    missing = lhs.op("isnan") | rhs.op("isnan")
-    return missing.choose(lhs + rhs, lhs.equal(rhs).choose(rhs, result))
+    return special.next_float(lhs, rhs)
 
 
 def _logaddexp2(lhs: Formula, rhs: Formula) -> Formula:
@@ -227,12 +219,12 @@ BINARY = (
     _binary_function(
         "fmax",
         "Return the larger of two elements; NaN only if both are NaN.",
-        partial(ignoring_nan, "maximum"),
+        partial(special.ignoring_nan, "maximum"),
     ),
     _binary_function(
         "fmin",
         "Return the smaller of two elements; NaN only if both are NaN.",
-        partial(ignoring_nan, "minimum"),
+        partial(special.ignoring_nan, "minimum"),
     ),
     _binary_function("fmod", "Return the remainder with the sign of x1.", _op("trunc_mod")),
     _binary_function(

@@ -263,14 +263,20 @@ def _computed_frequencies(call: Arguments, *, half: bool) -> Formula:
         raise v.RefusalError(
             f"{call.name} takes a number of samples, not {describe(length.value)}", length.span
         )
-    number = args.as_formula(as_number(length_), span, call.name).cast("float64")
+    whole = args.as_formula(as_number(length_), span, call.name)
+    number = whole.cast("float64")
     points = arange(count.value if isinstance(count, v.Known) else count, span).cast("float64")  # type: ignore[arg-type]  # an int
     if not half:
         # The second half are negative frequencies; of an even size the one in the middle is, too.
         points = points - number * (points * 2.0 >= number).cast("float64")
-    distance = args.formula(call, "d").cast("float64") if "d" in call else number.like(1.0)
-    # NumPy multiplies by ``1 / (n * d)``: a quotient would be rounded otherwise.
-    return points * (number.like(1.0) / (number * distance))
+    # NumPy multiplies by ``1 / (n * d)``, which has the dtype of d: a quotient would be rounded otherwise.
+    width = number
+    if "d" in call:
+        product = binary(NAMED["multiply"], "*", length_, call.given["d"], span)
+        width = args.as_formula(v.Operand(product, span), span, call.name)
+        width = width if width.is_float else width.cast("float64")
+    width = width.require(whole >= 1, f"{call.name}: the length is less than 1")
+    return points * (width.like(1.0) / width).cast("float64")
 
 
 def _row(name: str, signature: str, apply_to: _Apply, summary: str) -> Builtin:

@@ -125,7 +125,9 @@ class _Points:
             return is_small(condition) and analyzer.can_prove(condition)
 
         order: list[Index] = []
-        candidates = [point for point in candidates if not (precedes(point, 0) or precedes(self._extent, point))]
+        candidates = [
+            point for point in candidates if not (precedes(point, 0) or precedes(self._extent, point))
+        ]
         for point in candidates:
             if not precedes(0, point) or not precedes(point, self._extent):
                 continue
