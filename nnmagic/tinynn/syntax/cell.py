@@ -15,8 +15,10 @@ from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.constants import as_function, assigned_constants
+from nnmagic.tinynn.syntax.generator_functions import with_lists_for_generators
 from nnmagic.tinynn.syntax.gradient_rules import is_of_rule, with_gradient_rules
 from nnmagic.tinynn.syntax.heaps import mark_own_calls
+from nnmagic.tinynn.syntax.inlined_calls import with_inlined_calls
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.ragged_lists import with_chains
@@ -128,7 +130,8 @@ class CellCompiler(StatementCompiler):
         refused: set[str] = set()
         imports: list[tree.Import] = []
         constants: dict[str, object] = {}
-        body = program.body if self.methods else with_gradient_rules(program.body, self.refuse_node)
+        body = with_inlined_calls(with_lists_for_generators(program.body))
+        body = body if self.methods else with_gradient_rules(body, self.refuse_node)
         for stmt in body:
             statement = as_function(stmt) or stmt
             if isinstance(statement, py.FunctionDef | py.ClassDef):
