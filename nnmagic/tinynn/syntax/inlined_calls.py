@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast as py
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -56,17 +56,20 @@ class _Function:
     outer: set[str] = field(default_factory=set)
 
 
-def with_inlined_calls(body: Sequence[py.stmt]) -> list[py.stmt]:
-    """Return the statements of a cell without calls that change the containers and names of their callers."""
+def with_inlined_calls(body: Sequence[py.stmt], always: Set[str] = frozenset()) -> list[py.stmt]:
+    """Return the statements of a cell without calls that change the containers and names of their callers.
+
+    ``always``: the functions of methods, whose calls are written out whatever they do.
+    """
     body = [with_single_targets(node) if isinstance(node, py.FunctionDef) else node for node in body]
     functions = [node for node in body if isinstance(node, py.FunctionDef)]
-    if not any(
+    if not always and not any(
         _changes(node) for each in functions for node in py.walk(each) if isinstance(node, py.FunctionDef)
     ):
         return body
     body = copy.deepcopy(body)
     table = {node.name: _Function(node, is_nested=False) for node in body if isinstance(node, py.FunctionDef)}
-    writer = _Writer()
+    writer = _Writer(always)
     for each in table.values():
         each.visible = table
         writer.write(each)
@@ -232,7 +235,8 @@ def _check_names(callee: _Function, caller: _Function, own: set[str]) -> None:
 class _Writer:
     """Writes out calls; ``count``: of the statements that they have become."""
 
-    def __init__(self) -> None:
+    def __init__(self, always: Set[str]) -> None:
+        self.always = always
         self.count = 0
         self.number = 0
 
@@ -274,6 +278,9 @@ class _Writer:
             case.body = self._block(case.body, caller)
         if (steps := self._in_steps(stmt, caller)) is not None:
             return steps
+        if self._gives_own(stmt, caller):
+            assert isinstance(stmt, py.Assign)
+            stmt = _at(stmt, py.Expr(stmt.value))
         root = _header(stmt)
         if root is None:
             return [stmt]
@@ -323,6 +330,18 @@ class _Writer:
             results[id(call)] = result
         return before, _with_results(root, results)
 
+    def _gives_own(self, stmt: py.stmt, caller: _Function) -> bool:
+        """Return whether a statement lets a name stand for what it stands for: ``p = moved(p)``."""
+        match stmt:
+            case py.Assign(targets=[py.Name(id=name)], value=py.Call() as call):
+                callee = self._callee(call, caller)
+                if callee is None:
+                    return False
+                own = {each for each, given in _bind(call, callee.node).items() if getattr(given, "id", "") == name}
+                returned = [each.value for each in own_nodes(callee.node.body) if isinstance(each, py.Return)]
+                return bool(returned) and all(getattr(each, "id", "") in own for each in returned)
+        return False
+
     def _in_steps(self, stmt: py.stmt, caller: _Function) -> list[py.stmt] | None:
         """Return the statements of one whose calls are behind ``and``, ``or`` and ``if``; None of any other."""
         match stmt:
@@ -370,12 +389,20 @@ class _Writer:
         parameters = set(_parameters(node))
         if _outer_names(node) or (_changed(node) - _bound(node) - parameters) or _grown(node) & parameters:
             return function
+        if node.name in self.always:
+            return function
+        objects = {
+            each.args[0].id
+            for each in own_nodes(caller.node.body)
+            if isinstance(each, py.Call) and isinstance(each.func, py.Name) and each.func.id in self.always
+            if isinstance(each.args[0], py.Name)
+        }
         lists, ragged = _lists_of(caller.node, _is_list), _lists_of(caller.node, _is_ragged)
         given = [
             (name, argument) for name, argument in _bind(call, node).items() if isinstance(argument, py.Name)
         ]
         changed = _changed(node) & parameters
-        if any((name in changed and each.id in lists) or each.id in ragged for name, each in given):
+        if any((name in changed and each.id in lists) or each.id in ragged | objects for name, each in given):
             return function
         return None
 
@@ -415,7 +442,7 @@ class _Writer:
             before.append(_at(call, py.Assign([py.Name(names[name], py.Store())], argument)))
         for name in sorted(own - names.keys()):
             names[name] = self._new(name, taken)
-        result = self._new(f"{node.name}_result", taken)
+        result = self._new(f"{node.name.rpartition('__')[2]}_result", taken)
         caller.brought |= {result, *names.values()} - _names_in(call)
         body = [stmt for stmt in node.body if not isinstance(stmt, py.Nonlocal)]
         if body and isinstance(body[0], py.Expr) and isinstance(body[0].value, py.Constant):
