@@ -1,7 +1,8 @@
 """Write values as Python does: what the layout of a ``print``, or of a message, says, with arrays in it.
 
 A layout is JSON: the pieces of the text. A piece is a string, or a value: the number of an array, how it is
-formatted, and how it is converted. A tuple of pieces is written as Python writes a tuple.
+formatted, and how it is converted; or a number of Python's, which is written as ``repr`` does. A tuple of pieces
+is written as Python writes a tuple.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def _text(item: Any, arrays: Sequence[Array], *, inside: bool) -> str:
         case {"tuple": parts}:
             items = [_text(part, arrays, inside=True) for part in parts]
             return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+        case {"number": place}:
+            return repr(arrays[place].item())
         case [number, spec, conversion]:
             array = arrays[number]
             value: Any = array.item() if array.ndim == 0 and inside else array[()]

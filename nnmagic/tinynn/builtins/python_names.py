@@ -11,6 +11,7 @@ from functools import reduce
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
+from nnmagic.tinynn.builtins.itertools_functions import ITERTOOLS, REDUCE
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
@@ -367,7 +368,8 @@ OF_THE_LIBRARY: dict[str, dict[str, Builtin]] = {
         "bisect_right": _bisect("bisect_right", "right"),
         "bisect": _bisect("bisect", "right"),
     },
-    "functools": {"partial": PARTIAL},
+    "functools": {"partial": PARTIAL, "reduce": REDUCE},
+    "itertools": ITERTOOLS,
     "heapq": {
         **{name: _of_heap(name) for name in ("heappush", "heappop", "heapify", "heapreplace", "heappushpop")},
         "nsmallest": _first_of_sorted("nsmallest", reverse=False),

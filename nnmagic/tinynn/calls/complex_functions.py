@@ -29,7 +29,7 @@ _SHAPES = (
 _SELECTION = (
     "where take take_along_axis nonzero flatnonzero argwhere item unstack unique unique_values unique_counts "
     "unique_inverse unique_all isin select delete vectorize map list compress extract trim_zeros "
-    "reversed"
+    "reversed enumerate zip"
 )
 _CREATION = (
     "zeros ones full empty zeros_like ones_like full_like empty_like array copy asarray ascontiguousarray "

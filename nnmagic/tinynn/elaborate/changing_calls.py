@@ -12,6 +12,7 @@ from functools import partial
 from synr import ast
 
 from nnmagic.diagnostics import Note, Span
+from nnmagic.tinynn.analysis.bound_names import find_mentioned_names
 from nnmagic.tinynn.calls.function_calls import bind_arguments, call_function
 from nnmagic.tinynn.elaborate.callbacks import is_callback
 from nnmagic.tinynn.elaborate.calls import as_function, elaborate_call
@@ -59,7 +60,13 @@ def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None
     if isinstance(callee, v.SpecializableFunction):
         refuse_destinations(callee, ctx.span(stmt.span))
     if not v.changes_arguments(callee):
-        raise v.RefusalError(UNUSED, ctx.span(stmt.span), hint=UNUSED_HINT)
+        hint = UNUSED_HINT
+        if isinstance(callee, v.LocalFunction) and callee.name in find_mentioned_names(callee.definition.body):
+            hint = (
+                "one that calls itself can change arrays, and no lists: let it fill an array, or return what it "
+                "finds; or write a loop with a stack, as in while stack:"
+            )
+        raise v.RefusalError(UNUSED, ctx.span(stmt.span), hint=hint)
     ctx.evaluate(stmt.call)
 
 

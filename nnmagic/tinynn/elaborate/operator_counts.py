@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.structure.traverse import post_order
@@ -30,6 +30,13 @@ class OperatorCount:
         roots = [value for _, value in ctx.block.lets]
         for value in ctx.environment.bindings.locals.values():
             roots += _expressions_of(value)
+        return self._count(roots)
+
+    def count_in(self, end: Terminator | None) -> int:
+        """Return the number of calls in the branches of a terminator that were not there before."""
+        return self._count([root for _, root in _expressions_in_end(end)])
+
+    def _count(self, roots: Iterable[ir.Expr]) -> int:
         calls = 0
         for root in roots:
             if root not in self._counted:

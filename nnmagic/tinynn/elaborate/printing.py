@@ -97,7 +97,10 @@ def _piece(
     assert isinstance(operand.value, v.Computed)
     _check_format(operand, spec, field.conversion)
     tensors.append(operand.value)
-    return [len(tensors) - 1, spec, field.conversion]
+    number = len(tensors) - 1
+    if operand.value.weak and field.conversion == ord("r") and not spec:
+        return {"number": number}
+    return [number, spec, field.conversion]
 
 
 def _check_format(operand: v.Operand, spec: str, conversion: int) -> None:

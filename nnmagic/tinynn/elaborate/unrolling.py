@@ -45,19 +45,21 @@ Rounds = Iterator[Callable[[], None] | None]
 
 @dataclass(slots=True)
 class _OperatorLimit:
-    """The most operators that the rounds may compute, and the work at which they are given up."""
+    """The most operators that the rounds may compute, in branches too, and the work at which they are given up."""
 
     counter: OperatorCount
     left: int
     work: int
     give_up: GiveUpError
+    in_branches: int = 256
 
     def check(self, ctx: Elaboration, end: Terminator | None) -> None:
         """Count what a round computes; ``end``: how control leaves it. Raises GiveUpError."""
         self.left -= self.counter.count_new(ctx)
         if end is not None:
             self.left -= _COST_OF_EXITS
-        if self.left < 0 or ctx.work > self.work:
+            self.in_branches -= self.counter.count_in(end)
+        if min(self.left, self.in_branches) < 0 or ctx.work > self.work:
             raise self.give_up
 
 
@@ -126,6 +128,8 @@ def _unroll_rounds(
                 raise give_up  # a longer loop is a function, where this may be no error
             has_errors = True
             _fail_names(ctx, stmt, end)
+        elif ctx.environment.failed:  # a result that is awaited: other rounds say no more
+            has_errors = True
         elif limit is not None:
             limit.check(ctx, end)
         return end

@@ -8,6 +8,7 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.complex_numbers.operators import IMAG, REAL
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall, is_complex
+from nnmagic.tinynn.builtins.itertools_functions import CHAIN, FROM_ITERABLE
 from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS, MODULE_METHODS
 from nnmagic.tinynn.builtins.generators import GENERATOR_METHODS
 from nnmagic.tinynn.builtins.list_results import inner_lists
@@ -314,6 +315,8 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         )
     if isinstance(value, v.TupleOf | v.ListOfRows) and name in _OF_LISTS:
         return v.Method(owner, name, v.BuiltinName(_OF_LISTS[name]))
+    if isinstance(value, v.BuiltinName) and value.builtin is CHAIN and name == FROM_ITERABLE.name:
+        return v.BuiltinName(FROM_ITERABLE)
     if isinstance(value, v.BuiltinName):
         builtin = BUILTINS.get(value.builtin.name)
         method = None if builtin is None else ufunc_method(builtin, name, BUILTINS)

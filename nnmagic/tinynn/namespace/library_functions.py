@@ -46,7 +46,7 @@ def library_function(value: object) -> tuple[str, Builtin] | None:
     """
     if isinstance(value, type):
         # These have `prange`, `Counter` and `partial`.
-        if not value.__module__.startswith(("numba.", "collections", "functools")):
+        if not value.__module__.startswith(("numba.", "collections", "functools", "itertools")):
             return None
     elif not isinstance(value, (*FUNCTIONS, np.ufunc)):
         return None

@@ -15,10 +15,12 @@ from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.constants import as_function, assigned_constants
+from nnmagic.tinynn.syntax.generator_functions import with_lists_for_generators
 from nnmagic.tinynn.syntax.gradient_rules import is_of_rule, with_gradient_rules
 from nnmagic.tinynn.syntax.heaps import mark_own_calls
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
+from nnmagic.tinynn.syntax.plain_objects import with_plain_objects
 from nnmagic.tinynn.syntax.ragged_lists import with_chains
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
@@ -106,12 +108,23 @@ def _message(error: SyntaxError, source: Source) -> str:
 #: The decorators of other compilers of functions, which nnmagic compiles in their place.
 _COMPILERS = frozenset(("njit", "jit", "function", "compile", "script", "guvectorize"))
 
+#: Decorators that keep the results of a function.
+_KEEPING = frozenset(("lru_cache", "cache"))
+
 #: Decorators of numba that make something else than a function, and what to write.
 _OTHER_DECORATORS = {
     "stencil": "remove it, and write a loop, or slices such as x[1:-1]",
-    "lru_cache": "remove it: what is computed twice with the same arguments costs little",
-    "cache": "remove it: what is computed twice with the same arguments costs little",
+    **dict.fromkeys(
+        sorted(_KEEPING),
+        "nothing is kept from one call to the next: fill a table in a loop, from the small cases up",
+    ),
 }
+
+
+def _calls_itself_twice(function: py.FunctionDef) -> bool:
+    """Return whether a function may compute the same again and again, in calls of itself."""
+    calls = [node for node in py.walk(function) if isinstance(node, py.Name) and node.id == function.name]
+    return len(calls) > 1
 
 
 class CellCompiler(StatementCompiler):
@@ -128,7 +141,8 @@ class CellCompiler(StatementCompiler):
         refused: set[str] = set()
         imports: list[tree.Import] = []
         constants: dict[str, object] = {}
-        body = program.body if self.methods else with_gradient_rules(program.body, self.refuse_node)
+        body = with_plain_objects(with_lists_for_generators(program.body))
+        body = body if self.methods else with_gradient_rules(body, self.refuse_node)
         for stmt in body:
             statement = as_function(stmt) or stmt
             if isinstance(statement, py.FunctionDef | py.ClassDef):
@@ -184,6 +198,8 @@ class CellCompiler(StatementCompiler):
             function = decorator.func if isinstance(decorator, py.Call) else decorator
             name = py.unparse(function)
             is_kernel = isinstance(decorator, py.Name) and name == "kernel" and not nested
+            if name.rpartition(".")[2] in _KEEPING and not _calls_itself_twice(stmt):
+                continue  # what it would keep is computed again
             if is_kernel or name.rpartition(".")[2] in _COMPILERS or _is_vectorize(decorator):
                 span = self.spans.of(decorator)
                 decorators.append(ast.Var(span, ast.Id(span, name)))
@@ -274,6 +290,11 @@ class CellCompiler(StatementCompiler):
         if isinstance(statement, py.FunctionDef):
             message = f"the constructor `{statement.name}` has a body"
             hint = "write `...` as its body; what is computed goes in a function"
+            if statement.args.args[:1] and statement.args.args[0].arg == "self":
+                hint = (
+                    "objects with methods can be used in the function that makes them, under one name; otherwise "
+                    "write functions of what the object holds"
+                )
         self.refuse_statement(statement, message, hint)
         return []
 

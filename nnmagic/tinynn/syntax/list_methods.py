@@ -53,7 +53,7 @@ def _written_test(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py.
         case _:
             return None
     holds = new_name("holds")
-    found = [_at(test, part) for part in _truth(test, holds)]
+    found = [_at(test, part) for part in truth(test, holds)]
     if isinstance(stmt, py.While):
         leave = _at(test, py.If(_not(holds), [py.Break()], []))
         always = py.copy_location(py.Constant(value=True), test)
@@ -148,16 +148,16 @@ def _takes_on_the_way(stmt: py.If | py.While) -> bool:
     return any(_pops(node) for part in parts for node in py.walk(part))
 
 
-def _truth(test: py.expr, holds: str) -> Iterator[py.stmt]:
+def truth(test: py.expr, holds: str) -> Iterator[py.stmt]:
     """Yield the statements that give a name the truth of a test; they compute no more of it than Python."""
     match test:
         case py.BoolOp(op=op, values=[first, *rest]):
-            yield from _truth(first, holds)
+            yield from truth(first, holds)
             for value in rest:
                 asked = py.Name(holds, py.Load()) if isinstance(op, py.And) else _not(holds)
-                yield py.If(asked, list(_truth(value, holds)), [])
+                yield py.If(asked, list(truth(value, holds)), [])
         case py.UnaryOp(op=py.Not(), operand=operand):
-            yield from _truth(operand, holds)
+            yield from truth(operand, holds)
             yield py.Assign([py.Name(holds, py.Store())], _not(holds))
         case _:
             yield py.Assign([py.Name(holds, py.Store())], py.UnaryOp(py.Not(), py.UnaryOp(py.Not(), test)))

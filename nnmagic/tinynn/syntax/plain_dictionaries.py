@@ -17,7 +17,7 @@ _MISSING = {"int": 0, "float": 0.0, "bool": False}
 
 def with_plain_dictionaries(stmt: py.FunctionDef) -> py.FunctionDef:
     """Return a function without dictionaries of other kinds, and without sets behind ``in``."""
-    stmt = _with_single_targets(stmt)
+    stmt = with_single_targets(stmt)
     if not any(isinstance(node, py.Set) or _makes_other(node) or _takes(node) for node in py.walk(stmt)):
         return stmt
     stmt = copy.deepcopy(stmt)
@@ -45,6 +45,13 @@ def with_plain_dictionaries(stmt: py.FunctionDef) -> py.FunctionDef:
 class _SingleTargets(py.NodeTransformer):
     """Writes ``a, b = [], 0`` as two assignments, where one of the values is a container that is made."""
 
+    def visit_AnnAssign(self, node: py.AnnAssign) -> py.AST:
+        """Return an assignment without a hint such as ``list[int]``, which no cell has as a type."""
+        hint = node.annotation.value if isinstance(node.annotation, py.Subscript) else node.annotation
+        if node.value is None or _name_of(hint) not in _HINTS:
+            return node
+        return py.copy_location(py.Assign([node.target], node.value), node)
+
     def visit_Assign(self, node: py.Assign) -> py.AST | list[py.stmt]:
         """Return an assignment for each name."""
         match node:
@@ -61,8 +68,16 @@ class _SingleTargets(py.NodeTransformer):
         return node
 
 
-def _with_single_targets(stmt: py.FunctionDef) -> py.FunctionDef:
-    if not any(isinstance(node, py.Assign) and isinstance(node.value, py.Tuple) for node in py.walk(stmt)):
+#: Python's names of containers.
+_HINTS = frozenset(("list", "dict", "set", "deque", "defaultdict", "List", "Dict", "Set", "Deque", "DefaultDict"))
+
+
+def with_single_targets(stmt: py.FunctionDef) -> py.FunctionDef:
+    """Return a function that makes each container in an assignment of its own, without a hint of Python's."""
+    if not any(
+        isinstance(node, py.AnnAssign) or (isinstance(node, py.Assign) and isinstance(node.value, py.Tuple))
+        for node in py.walk(stmt)
+    ):
         return stmt
     changed = _SingleTargets().visit(copy.deepcopy(stmt))
     assert isinstance(changed, py.FunctionDef)
