@@ -181,22 +181,14 @@ def _code_of(content: Content) -> Content:
 
 def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:
     """Build the function and write its bytes; an existing file stays until the new one is complete."""
+    from nnmagic.exporters.onnx.files import whole_file
+
     path = _path(path, f"{function.name}.save")
     if function._definition.call.crosses:
         function.build()
     data = to_bytes(function)
-    partial = path.with_name(f"{path.name}.{os.urandom(4).hex()}.partial")
-    try:
-        with partial.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        # not of the name that no one has given
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        file.write(data)
 
 
 @short_errors

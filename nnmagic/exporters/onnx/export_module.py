@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnmagic.diagnostics import kind_of
-from nnmagic.exporters.onnx.errors import ExportProblems, ExportRefusalError
+from nnmagic.diagnostics import Span, kind_of
+from nnmagic.exporters.onnx.errors import ExportRefusalError, export_problems
 from nnmagic.exporters.onnx.operators import load_operators
 from nnmagic.exporters.onnx.programs import ProgramExporter, Value, refuse_type
 from nnmagic.exporters.onnx.registry import IR_VERSION, OPERATORS, OPSET
 from nnmagic.exporters.onnx.writer import OnnxTensor, Writer, graph_proto
 from nnmagic.importers.onnx.element_types import NUMBERS
+from nnmagic.importers.onnx.errors import Problems
 from nnmagic.relay import expr as ir
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
@@ -79,7 +80,7 @@ def export_parts(module: Module, name: str | None = None) -> tuple[ModelProto, d
         message = "exporting ONNX models needs the package onnx: pip install 'nnmagic[onnx]'"
         raise ImportError(message) from None
     load_operators()
-    writer, problems = Writer(), ExportProblems()
+    writer, problems = Writer(), export_problems()
     typed = expand_operators(infer_type(module), keep=OPERATORS)
     _check_signature(typed.functions[name], problems)
     problems.raise_if_any()
@@ -120,7 +121,7 @@ def _entry(module: Module, name: str | None) -> str:
     return name
 
 
-def _check_signature(function: ir.Function, problems: ExportProblems) -> None:
+def _check_signature(function: ir.Function, problems: Problems[Span | None]) -> None:
     """Report parameters and results that are no tensors."""
     hint = "ONNX models take and give tensors"
     for param in function.params:

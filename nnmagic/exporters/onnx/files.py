@@ -39,9 +39,9 @@ def write_model(module: Module, path: str | os.PathLike[str], *, name: str | Non
         model.graph.initializer.extend(tensor_proto(*item) for item in constants.items())
     else:
         data = target.with_name(f"{target.name}.data")
-        with _whole(data) as file:
+        with whole_file(data) as file:
             model.graph.initializer.extend(_external(file, data.name, constants))
-    with _whole(target) as file:
+    with whole_file(target) as file:
         file.write(model.SerializeToString(deterministic=True))
 
 
@@ -65,7 +65,7 @@ def _external(file: BinaryIO, location: str, constants: Mapping[str, np.ndarray]
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes its name when it is complete. Raises OSError with that name."""
     partial = path.with_name(f"{path.name}.{os.urandom(4).hex()}.partial")
     try:

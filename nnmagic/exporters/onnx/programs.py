@@ -12,10 +12,11 @@ from typing import cast
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.exporters.onnx.errors import ExportProblems, ExportRefusalError
+from nnmagic.exporters.onnx.errors import ExportRefusalError
 from nnmagic.exporters.onnx.registry import OPERATORS
 from nnmagic.exporters.onnx.sites import ExportCall
 from nnmagic.exporters.onnx.writer import OnnxGraph, OnnxTensor, Writer, graph_proto
+from nnmagic.importers.onnx.errors import Problems
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS as RELAY_OPERATORS
@@ -45,7 +46,7 @@ REFUSED = RefusedValue()
 class ProgramExporter:
     """Export expressions to a writer; problems are collected."""
 
-    def __init__(self, module: Module, writer: Writer, problems: ExportProblems) -> None:
+    def __init__(self, module: Module, writer: Writer, problems: Problems[Span | None]) -> None:
         self.module = module
         self.writer = writer
         self.problems = problems

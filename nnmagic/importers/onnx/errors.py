@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from nnmagic.diagnostics import Diagnostic, RelayError
 from nnmagic.limits import MAX_ERRORS
 
+#: What says where a problem is.
+Place = TypeVar("Place")
 #: The nodes that an error names; of more only the number is given.
 _NAMED = 3
 #: The characters of a node's name that are shown.
@@ -37,31 +40,41 @@ def model_error(message: str, hint: str | None = None) -> OnnxError:
 
 
 @dataclass(slots=True)
-class Problems:
-    """Collect the problems of a model: one entry for each operator and reason, with its nodes."""
+class Problems(Generic[Place]):
+    """Collect the problems of a program: one entry for each operator and reason, with its places.
 
-    nodes: dict[tuple[str, str, str | None], list[str]] = field(default_factory=dict)
+    Attributes:
+        error: the class of what is raised.
+        describe: returns the diagnostic of an operator, a reason, a hint and the places.
+
+    """
+
+    error: type[RelayError]
+    describe: Callable[[str, str, str | None, list[Place]], Diagnostic]
+    places: dict[tuple[str, str, str | None], list[Place]] = field(default_factory=dict)
     cause: BaseException | None = None
 
-    def add(self, operator: str, node: str, error: UnsupportedError) -> None:
-        """Record why a node cannot be imported."""
-        nodes = self.nodes.setdefault((operator, error.reason, error.hint), [])
-        if node not in nodes:
-            nodes.append(node)
+    def add(self, operator: str, place: Place, error: UnsupportedError) -> None:
+        """Record why something cannot be translated."""
+        places = self.places.setdefault((operator, error.reason, error.hint), [])
+        if place is None or place not in places:
+            places.append(place)
         self.cause = self.cause or error.__cause__
 
     def raise_if_any(self) -> None:
-        """Raise OnnxError with all problems, if there is one."""
-        if not self.nodes:
+        """Raise an error with all problems, if there is one."""
+        if not self.places:
             return
-        diagnostics = [
-            Diagnostic(f"{operator}: {reason} ({_name_nodes(operator, nodes)})", None, hint)
-            for (operator, reason, hint), nodes in self.nodes.items()
-        ]
+        diagnostics = [self.describe(*key, places) for key, places in self.places.items()]
         if len(diagnostics) > MAX_ERRORS:
             rest = Diagnostic(f"{len(diagnostics) - MAX_ERRORS} more errors are left out")
             diagnostics = [*diagnostics[:MAX_ERRORS], rest]
-        raise OnnxError(diagnostics) from self.cause
+        raise self.error(diagnostics) from self.cause
+
+
+def describe_problem(operator: str, reason: str, hint: str | None, nodes: list[str]) -> Diagnostic:
+    """Return the diagnostic of a model's nodes that have one problem."""
+    return Diagnostic(f"{operator}: {reason} ({_name_nodes(operator, nodes)})", None, hint)
 
 
 def _name_nodes(operator: str, nodes: Sequence[str]) -> str:

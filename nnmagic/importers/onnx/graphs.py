@@ -11,7 +11,7 @@ import numpy as np
 from nnmagic.importers.onnx import schemas
 from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.element_types import array_of
-from nnmagic.importers.onnx.errors import Problems, UnsupportedError
+from nnmagic.importers.onnx.errors import OnnxError, Problems, UnsupportedError, describe_problem
 from nnmagic.importers.onnx.external_data import Folder
 from nnmagic.importers.onnx.function_bodies import standard_body
 from nnmagic.importers.onnx.nodes import OnnxNode
@@ -89,7 +89,7 @@ class GraphImporter:
     folder: Folder
     functions: Mapping[tuple[str, str, str], FunctionProto]
     listing: Listing | None = None
-    problems: Problems = field(default_factory=Problems)
+    problems: Problems[str] = field(default_factory=lambda: Problems(OnnxError, describe_problem))
     numbered: int = 0
 
     def array(self, tensor: Any) -> np.ndarray:

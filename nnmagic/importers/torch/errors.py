@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import Diagnostic, RelayError
-from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.limits import MAX_ERRORS
+from nnmagic.importers.onnx.errors import Problems
 
 if TYPE_CHECKING:
     from torch.fx import Node as FxNode
@@ -45,30 +43,13 @@ def source_line(node: FxNode) -> str:
     return f"{PurePath(filename).name}:{line}: {code.strip()}"
 
 
-@dataclass(slots=True)
-class TorchProblems:
-    """Collect the problems of a program: one entry for each operator and reason, with its nodes."""
+def torch_problems() -> Problems[str]:
+    """Return what collects the problems of a program."""
+    return Problems(TorchError, _describe)
 
-    nodes: dict[tuple[str, str, str | None], list[str]] = field(default_factory=dict)
 
-    def add(self, operator: str, place: str, error: UnsupportedError) -> None:
-        """Record why a node cannot be imported."""
-        places = self.nodes.setdefault((operator, error.reason, error.hint), [])
-        if place not in places:
-            places.append(place)
-
-    def raise_if_any(self) -> None:
-        """Raise TorchError with all problems, if there is one."""
-        if not self.nodes:
-            return
-        diagnostics = [
-            Diagnostic(f"{operator}: {reason} ({_name_nodes(places)})", None, hint)
-            for (operator, reason, hint), places in self.nodes.items()
-        ]
-        if len(diagnostics) > MAX_ERRORS:
-            rest = Diagnostic(f"{len(diagnostics) - MAX_ERRORS} more errors are left out")
-            diagnostics = [*diagnostics[:MAX_ERRORS], rest]
-        raise TorchError(diagnostics)
+def _describe(operator: str, reason: str, hint: str | None, places: list[str]) -> Diagnostic:
+    return Diagnostic(f"{operator}: {reason} ({_name_nodes(places)})", None, hint)
 
 
 def _name_nodes(places: list[str]) -> str:

@@ -11,11 +11,11 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.blocks import OnnxBlock
-from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.errors import Problems, UnsupportedError
 from nnmagic.importers.onnx.values import Value, constant, of_type, op, with_shape
 from nnmagic.importers.origins import Listing, importing
 from nnmagic.importers.torch.calls import AtenCall
-from nnmagic.importers.torch.errors import TorchProblems, place_of
+from nnmagic.importers.torch.errors import place_of, torch_problems
 from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.registry import OPERATORS, AtenRule
 from nnmagic.importers.torch.tensors import array_of, dim_of, dtype_of
@@ -54,7 +54,7 @@ class TorchGraphImporter:
     ``labels``: the names of dimensions by torch's symbols. ``symbols``: their values by name.
     """
 
-    problems: TorchProblems = field(default_factory=TorchProblems)
+    problems: Problems[str] = field(default_factory=torch_problems)
     labels: dict[str, str] = field(default_factory=dict)
     symbols: dict[str, Value] = field(default_factory=dict)
     listing: Listing | None = None

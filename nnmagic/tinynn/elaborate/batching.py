@@ -94,17 +94,24 @@ def call_vmap(
     leaves.check_sizes(span)
     examples = zip(leaves.examples, leaves.batches, strict=True)
     ctx.memory.bound.update((example, batch.expr) for example, batch in examples)
-    callee = replace(gradient.function, value=atomize(ctx, gradient.function.value, "function", set()))
     block = Block()
-    with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
-        result = apply(ctx, callee, inner, span)
-    if v.is_failed(result):
+    value = _call_inside(ctx, block, gradient.function, inner, span, apply)
+    if value is None:
         return v.FAILED
-    value = to_relay(v.Operand(result, span))
     _check_tensors(value.type, span)
     whole = _mark(block, leaves, value, span)
     made = v.as_value(whole, _batched_type(value.type, leaves.places[0][0]))
     return _with_axes(made, out_axes, span)
+
+
+def _call_inside(
+    ctx: Elaboration, block: Block, function: v.Operand, inner: list[v.Operand], span: Span, apply: Apply
+) -> v.Computed | None:
+    """Return the result of a call in a block of its own; None where it failed."""
+    callee = replace(function, value=atomize(ctx, function.value, "function", set()))
+    with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
+        result = apply(ctx, callee, inner, span)
+    return None if v.is_failed(result) else to_relay(v.Operand(result, span))
 
 
 def _example(ctx: Elaboration, leaves: _Leaves, operand: v.Operand, axes: object, name: str) -> v.Value:
@@ -232,13 +239,10 @@ def call_checkpoint(
     inner = [
         replace(operand, value=leaves.stand_in(operand.value, operand.keyword or "x")) for operand in operands
     ]
-    callee = replace(gradient.function, value=atomize(ctx, gradient.function.value, "function", set()))
     block = Block()
-    with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
-        result = apply(ctx, callee, inner, span)
-    if v.is_failed(result):
+    value = _call_inside(ctx, block, gradient.function, inner, span, apply)
+    if value is None:
         return v.FAILED
-    value = to_relay(v.Operand(result, span))
     whole = TupleType((value.type, value.type))
     body = ir.Tuple((value.expr, value.expr), span=span)
     block.end = BlockExit(ExitKind.RETURNS, span)

@@ -25,7 +25,7 @@ REPORTING = {
 
 #: What cannot be asked beforehand, since the answer is what the elaboration of a part gives.
 TRIED = {
-    "annotation_types is_open": "what an annotation leaves open; what is wrong with it is reported at its use",
+    "annotation_types is_open": "what an annotation leaves open; errors in it are reported at its use",
     "attempts _attempt": "an unrolled loop that turns out too large or to need a branch is undone",
     "comprehensions _elaborate": "a condition that only the call knows: the comprehension is a loop",
     "conditions _speculate_bool": "an operand of `and` and `or` that is not total: it gets a branch",

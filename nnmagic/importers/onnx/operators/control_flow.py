@@ -5,7 +5,7 @@ The standard: https://onnx.ai/onnx/operators/onnx__Loop.html
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -255,7 +255,26 @@ def _scan_over(
             items.append(op("take", value, at, axis=0, mode="fast"))
         return _run(node, graph, block, [*carried, *items], binds_outer=True)
 
-    probed: list[Value] = []
+    ends = emit_rows(node.block, states, length, bound, round_of, out_backwards)
+    results = [
+        _front_to_axis(value, axis % value.rank) for value, axis in zip(ends[count:], out_axes, strict=True)
+    ]
+    return [*ends[:count], *results]
+
+
+def emit_rows(
+    place: OnnxBlock,
+    states: Sequence[Value],
+    length: Value,
+    rows: Sequence[Value],
+    round_of: Callable[[OnnxBlock, Value, Sequence[Value]], list[Value]],
+    backwards: Sequence[int] | None = None,
+) -> list[Value]:
+    """Return the last states of a loop over rows, and the stacked rows of its other results.
+
+    ``backwards``: which of the results begin with the row of the last round.
+    """
+    count, probed = len(states), list[Value]()
 
     def trial(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
         probed[:] = round_of(block, step, carried)
@@ -263,7 +282,7 @@ def _scan_over(
 
     carried_types(states, trial)
     buffers = [
-        with_shape(buffer_of(length, value.type, [*bound, *states]), [moved[0].shape[0], *value.shape])
+        with_shape(buffer_of(length, value.type, [*rows, *states]), [rows[0].shape[0], *value.shape])
         for value in probed[count:]
     ]
 
@@ -271,16 +290,13 @@ def _scan_over(
         result = round_of(block, step, carried[:count])
         written = [
             write_row(buffer, value, length - 1 - step if reverse else step)
-            for buffer, value, reverse in zip(carried[count:], result[count:], out_backwards, strict=True)
+            for buffer, value, reverse in zip(
+                carried[count:], result[count:], backwards or [0] * len(buffers), strict=True
+            )
         ]
         return None, [*result[:count], *written]
 
-    end = emit_loop(node.block, [*states, *buffers], length, None, build)
-    results = [
-        _front_to_axis(value, axis % value.rank)
-        for value, axis in zip(end.carried[count:], out_axes, strict=True)
-    ]
-    return [*end.carried[:count], *results]
+    return list(emit_loop(place, [*states, *buffers], length, None, build).carried)
 
 
 def _axis_to_front(value: Value, axis: int) -> Value:

@@ -13,10 +13,10 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.loops import carried_types, emit_loop
+from nnmagic.importers.onnx.loops import emit_loop
 from nnmagic.importers.onnx.nodes import merge
-from nnmagic.importers.onnx.operators.control_flow import buffer_of, write_row
-from nnmagic.importers.onnx.values import Value, constant, op, with_shape
+from nnmagic.importers.onnx.operators.control_flow import emit_rows
+from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall
 from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.registry import operator
@@ -88,33 +88,12 @@ def _over_rows(
     """Run a graph for each row; it gives new states, then rows of the results."""
     rows = [call.block.bind(item) for item in rows]
     length = call.block.bind(shapes.size_along(rows[0], 0), "count")
-    count = len(states)
 
     def round_of(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> list[Value]:
         items = [op("take", row, step, axis=0, mode="fast") for row in rows]
         return call.importer.run_body(graph, [*carried, *items, *extra], block)
 
-    probed: list[Value] = []
-
-    def trial(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
-        probed[:] = round_of(block, step, carried)
-        return None, probed[:count]
-
-    carried_types(states, trial)
-    buffers = [
-        with_shape(buffer_of(length, value.type), [rows[0].shape[0], *value.shape])
-        for value in probed[count:]
-    ]
-
-    def build(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
-        result = round_of(block, step, carried[:count])
-        written = [
-            write_row(buffer, value, step)
-            for buffer, value in zip(carried[count:], result[count:], strict=True)
-        ]
-        return None, [*result[:count], *written]
-
-    return emit_loop(call.block, [*states, *buffers], length, None, build).carried
+    return emit_rows(call.block, states, length, rows, round_of)
 
 
 @operator("higher_order.map_impl", "higher_order.map")
