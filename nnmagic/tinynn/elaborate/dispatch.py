@@ -4,106 +4,82 @@ from __future__ import annotations
 
 from synr import ast
 
-from nnmagic.tinynn.elaborate.assignments import (
-    elaborate_assign,
-    elaborate_set_shape,
-    elaborate_unpack,
-    elaborate_update_name,
-    elaborate_walrus,
-    elaborate_write_out,
+from nnmagic.tinynn.elaborate import (
+    assignments,
+    calls,
+    changing_calls,
+    changing_lists,
+    closures,
+    comprehensions,
+    conditions,
+    context,
+    dictionaries,
+    dictionary_items,
+    element_assignments,
+    expressions,
+    formatted_strings,
+    growing_lists,
+    if_statements,
+    imports,
+    loops,
+    matching,
+    printing,
+    statements,
+    tables,
 )
-from nnmagic.tinynn.elaborate.calls import elaborate_call
-from nnmagic.tinynn.elaborate.changing_calls import elaborate_call_statement, elaborate_changing_call
-from nnmagic.tinynn.elaborate.changing_lists import elaborate_list_part
-from nnmagic.tinynn.elaborate.closures import elaborate_lambda, elaborate_nested_function
-from nnmagic.tinynn.elaborate.comprehensions import elaborate_comprehension
-from nnmagic.tinynn.elaborate.conditions import elaborate_chain, elaborate_conditional, elaborate_logical
-from nnmagic.tinynn.elaborate.context import NodeTable
-from nnmagic.tinynn.elaborate.dictionaries import (
-    elaborate_dictionary,
-    elaborate_dictionary_comprehension,
-    elaborate_set,
-)
-from nnmagic.tinynn.elaborate.dictionary_items import elaborate_change_table
-from nnmagic.tinynn.elaborate.element_assignments import elaborate_update
-from nnmagic.tinynn.elaborate.expressions import (
-    elaborate_constant,
-    elaborate_ellipsis,
-    elaborate_invalid,
-    elaborate_name,
-    elaborate_slice,
-    elaborate_tuple,
-    refuse_starred,
-)
-from nnmagic.tinynn.elaborate.formatted_strings import elaborate_formatted_string
-from nnmagic.tinynn.elaborate.growing_lists import elaborate_append, elaborate_change, elaborate_grow
-from nnmagic.tinynn.elaborate.if_statements import elaborate_if
-from nnmagic.tinynn.elaborate.imports import elaborate_import
-from nnmagic.tinynn.elaborate.loops import elaborate_for, elaborate_while
-from nnmagic.tinynn.elaborate.matching import elaborate_match
-from nnmagic.tinynn.elaborate.printing import elaborate_print
-from nnmagic.tinynn.elaborate.statements import (
-    elaborate_assert,
-    elaborate_break,
-    elaborate_continue,
-    elaborate_invalid_statement,
-    elaborate_raise,
-    elaborate_return,
-)
-from nnmagic.tinynn.elaborate.tables import elaborate_table_part
 from nnmagic.tinynn.syntax import tree
 
 #: The whole language. A statement that is not listed, such as ``pass``, does nothing.
-NODES = NodeTable(
+NODES = context.NodeTable(
     expressions={
-        ast.Var: elaborate_name,
-        ast.Attr: elaborate_name,
-        ast.Constant: elaborate_constant,
-        ast.Call: elaborate_call,
-        tree.ChangingCall: elaborate_changing_call,
-        ast.Tuple: elaborate_tuple,
-        ast.ArrayLiteral: elaborate_tuple,
-        ast.Slice: elaborate_slice,
-        tree.Conditional: elaborate_conditional,
-        tree.Logical: elaborate_logical,
-        tree.Chain: elaborate_chain,
-        tree.NamedExpr: elaborate_walrus,
-        tree.FormattedString: elaborate_formatted_string,
-        tree.Printed: elaborate_print,
-        tree.Dictionary: elaborate_dictionary,
-        tree.DictionaryComprehension: elaborate_dictionary_comprehension,
-        tree.MadeSet: elaborate_set,
-        tree.Lambda: elaborate_lambda,
-        tree.Comprehension: elaborate_comprehension,
-        tree.EllipsisLiteral: elaborate_ellipsis,
-        tree.Invalid: elaborate_invalid,
-        tree.Starred: refuse_starred,
-        tree.ListPart: elaborate_list_part,
-        tree.TablePart: elaborate_table_part,
+        ast.Var: expressions.elaborate_name,
+        ast.Attr: expressions.elaborate_name,
+        ast.Constant: expressions.elaborate_constant,
+        ast.Call: calls.elaborate_call,
+        tree.ChangingCall: changing_calls.elaborate_changing_call,
+        ast.Tuple: expressions.elaborate_tuple,
+        ast.ArrayLiteral: expressions.elaborate_tuple,
+        ast.Slice: expressions.elaborate_slice,
+        tree.Conditional: conditions.elaborate_conditional,
+        tree.Logical: conditions.elaborate_logical,
+        tree.Chain: conditions.elaborate_chain,
+        tree.NamedExpr: assignments.elaborate_walrus,
+        tree.FormattedString: formatted_strings.elaborate_formatted_string,
+        tree.Printed: printing.elaborate_print,
+        tree.Dictionary: dictionaries.elaborate_dictionary,
+        tree.DictionaryComprehension: dictionaries.elaborate_dictionary_comprehension,
+        tree.MadeSet: dictionaries.elaborate_set,
+        tree.Lambda: closures.elaborate_lambda,
+        tree.Comprehension: comprehensions.elaborate_comprehension,
+        tree.EllipsisLiteral: expressions.elaborate_ellipsis,
+        tree.Invalid: expressions.elaborate_invalid,
+        tree.Starred: expressions.refuse_starred,
+        tree.ListPart: changing_lists.elaborate_list_part,
+        tree.TablePart: tables.elaborate_table_part,
     },
     statements={
-        ast.Assign: elaborate_assign,
-        tree.UpdateName: elaborate_update_name,
-        tree.SetShape: elaborate_set_shape,
-        tree.Import: elaborate_import,
-        tree.Append: elaborate_append,
-        tree.ChangeList: elaborate_change,
-        tree.Grow: elaborate_grow,
-        tree.ChangeTable: elaborate_change_table,
-        tree.Unpack: elaborate_unpack,
-        tree.WriteOut: elaborate_write_out,
-        tree.UpdateElements: elaborate_update,
-        tree.CallStatement: elaborate_call_statement,
-        ast.Return: elaborate_return,
-        tree.Break: elaborate_break,
-        tree.Continue: elaborate_continue,
-        ast.If: elaborate_if,
-        tree.For: elaborate_for,
-        tree.While: elaborate_while,
-        tree.MatchNode: elaborate_match,
-        ast.Assert: elaborate_assert,
-        tree.Raise: elaborate_raise,
-        tree.DefinitionNode: elaborate_nested_function,
-        tree.InvalidStatement: elaborate_invalid_statement,
+        ast.Assign: assignments.elaborate_assign,
+        tree.UpdateName: assignments.elaborate_update_name,
+        tree.SetShape: assignments.elaborate_set_shape,
+        tree.Import: imports.elaborate_import,
+        tree.Append: growing_lists.elaborate_append,
+        tree.ChangeList: growing_lists.elaborate_change,
+        tree.Grow: growing_lists.elaborate_grow,
+        tree.ChangeTable: dictionary_items.elaborate_change_table,
+        tree.Unpack: assignments.elaborate_unpack,
+        tree.WriteOut: assignments.elaborate_write_out,
+        tree.UpdateElements: element_assignments.elaborate_update,
+        tree.CallStatement: changing_calls.elaborate_call_statement,
+        ast.Return: statements.elaborate_return,
+        tree.Break: statements.elaborate_break,
+        tree.Continue: statements.elaborate_continue,
+        ast.If: if_statements.elaborate_if,
+        tree.For: loops.elaborate_for,
+        tree.While: loops.elaborate_while,
+        tree.MatchNode: matching.elaborate_match,
+        ast.Assert: statements.elaborate_assert,
+        tree.Raise: statements.elaborate_raise,
+        tree.DefinitionNode: closures.elaborate_nested_function,
+        tree.InvalidStatement: statements.elaborate_invalid_statement,
     },
 )

@@ -9,19 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nnmagic.engine.relax.analysis import assertions, cell_operators, entry_signature, pattern_tests
 from nnmagic.engine.relax.analysis import cell_layout as cells
-from nnmagic.engine.relax.analysis.assertions import FAIL
-from nnmagic.engine.relax.analysis.cell_operators import (
-    CLOSE,
-    OPEN,
-    call_operator,
-    make_cell,
-    nested,
-    parts_of_value,
-    type_of_node,
-)
-from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.engine.relax.analysis.pattern_tests import Matching
 from nnmagic.limits import MAX_NESTED_BRANCHES
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import is_callback
@@ -70,7 +59,7 @@ def represent_data_types(
     made = {name: _CellRewriter(layouts, failures).function(each) for name, each in functions.items()}
     old = functions[entry]
     assert old.ret_type is not None
-    signature = CellSignature(tuple(map(type_of, old.params)), old.ret_type, layouts)
+    signature = CellSignature(tuple(map(entry_signature.type_of, old.params)), old.ret_type, layouts)
     if not any(map(cells.has_data_types, (*signature.parameters, signature.result))):
         return Module(made), None
     inner = f"{entry}_of_cells"
@@ -97,7 +86,7 @@ def function_values_as_data(module: Module, entry: str) -> Module:
     used = replace(module, functions=functions)
     if not has_function_values(used) or any(map(_is_beyond_data, functions.values())):
         return module
-    held = (*map(type_of, functions[entry].params), functions[entry].ret_type)
+    held = (*map(entry_signature.type_of, functions[entry].params), functions[entry].ret_type)
     layouts = cells.CellLayouts(module.types)
     if any(type_ is None or layouts.why_not(type_) is not None for type_ in held):
         return module
@@ -128,24 +117,28 @@ def _outer(old: ir.Function, inner: str) -> ir.Function:
     """Return the function that calls the inner one: it takes and returns words for values of data types."""
     params, args = list[ir.Var](), list[ir.Expr]()
     for var in old.params:
-        type_ = type_of(var)
+        type_ = entry_signature.type_of(var)
         given = _with_words(type_)
         param = ir.Var(var.name_hint, given, span=var.span, checked_type=given)
         params.append(param)
         opened = (
-            call_operator(OPEN, (part,), cells.VALUE) if isinstance(kind, TypeCall) else part
-            for kind, part in zip(leaf_types(type_), parts_of_value(param, given), strict=True)
+            cell_operators.call_operator(cell_operators.OPEN, (part,), cells.VALUE)
+            if isinstance(kind, TypeCall)
+            else part
+            for kind, part in zip(leaf_types(type_), cell_operators.parts_of_value(param, given), strict=True)
         )
-        args.append(nested(cells.value_type(type_), opened) if cells.has_data_types(type_) else param)
+        args.append(
+            cell_operators.nested(cells.value_type(type_), opened) if cells.has_data_types(type_) else param
+        )
     assert old.ret_type is not None
     result = cells.value_type(old.ret_type)
     body: ir.Expr = ir.Call(ir.GlobalVar(inner), tuple(args), span=old.span, checked_type=result)
     if cells.has_data_types(old.ret_type):
-        pairs = list(zip(leaf_types(old.ret_type), parts_of_value(body, result), strict=True))
+        pairs = list(zip(leaf_types(old.ret_type), cell_operators.parts_of_value(body, result), strict=True))
         roots = tuple(part for kind, part in pairs if isinstance(kind, TypeCall))
         others = [part for kind, part in pairs if not isinstance(kind, TypeCall)]
-        parts = (call_operator(CLOSE, roots, _WORDS), *others)
-        result = TupleType(tuple(type_of_node(part) for part in parts))
+        parts = (cell_operators.call_operator(cell_operators.CLOSE, roots, _WORDS), *others)
+        result = TupleType(tuple(cell_operators.type_of_node(part) for part in parts))
         body = ir.Tuple(parts, checked_type=result)
     return replace(old, params=tuple(params), body=body, ret_type=result, checked_type=None)
 
@@ -191,7 +184,7 @@ def _check_node(node: ir.Expr, layouts: cells.CellLayouts) -> None:
         raise cells.NoLayoutError("it has functions as values")
     if isinstance(node, ir.Call) and isinstance(node.op, ir.Var):
         raise cells.NoLayoutError("it has functions as values")
-    layouts.check(type_of_node(node))
+    layouts.check(cell_operators.type_of_node(node))
 
 
 def _nesting(body: ir.Expr) -> int:
@@ -229,11 +222,11 @@ class _CellRewriter:
             case ir.Call(op=ir.Constructor() as constructor), ir.Call(args=args):
                 assert isinstance(old.checked_type, TypeCall)
                 layout = self._layouts.of(old.checked_type)[constructor.tag]
-                return make_cell(layout, args, old)
+                return cell_operators.make_cell(layout, args, old)
             case ir.Match(), ir.Match():
                 return self._match(old, new)
-            case ir.Var(), ir.Var() if cells.has_data_types(type_of(old)):
-                type_ = cells.value_type(type_of(old))
+            case ir.Var(), ir.Var() if cells.has_data_types(entry_signature.type_of(old)):
+                type_ = cells.value_type(entry_signature.type_of(old))
                 return replace(new, type_annotation=type_, checked_type=type_)
             case ir.Function(), ir.Function():
                 assert old.ret_type is not None
@@ -254,7 +247,7 @@ class _CellRewriter:
 
     def _match(self, old: ir.Match, new: ir.Match) -> ir.Expr:
         """Return a match as branches."""
-        matching = Matching(self._layouts, new.data, type_of_node(old.data))
+        matching = pattern_tests.Matching(self._layouts, new.data, cell_operators.type_of_node(old.data))
         arms = list(zip(old.clauses, new.clauses, strict=True))
         tests = [matching.test(before.lhs) for before, _ in arms]
         used = next((number for number, test in enumerate(tests) if test is None), len(tests) - 1)
@@ -270,7 +263,7 @@ class _CellRewriter:
         return result
 
     def _or_fail(
-        self, old: ir.Match, matching: Matching, test: ir.Expr, result: ir.Expr, type_: Type
+        self, old: ir.Match, matching: pattern_tests.Matching, test: ir.Expr, result: ir.Expr, type_: Type
     ) -> ir.Expr:
         """Return the last arm, which fails where it does not take the value."""
         if old.assertion is not None:
@@ -282,6 +275,6 @@ class _CellRewriter:
         return result
 
     def _fail_unless(self, condition: ir.Expr, result: ir.Expr, failure: Failure, type_: Type) -> ir.Expr:
-        fail = ir.Call(ir.OpRef(FAIL), (), {"number": len(self._failures)}, checked_type=type_)
+        fail = ir.Call(ir.OpRef(assertions.FAIL), (), {"number": len(self._failures)}, checked_type=type_)
         self._failures.append(failure)
         return ir.If(condition, result, fail, span=condition.span, checked_type=type_)

@@ -14,21 +14,8 @@ from typing import Any
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import names_in
 from nnmagic.engine.relax.analysis.first_order_functions import is_first_order
+from nnmagic.engine.relax.interpreter import blocks, pattern_matching, steps
 from nnmagic.engine.relax.interpreter import instructions as ins
-from nnmagic.engine.relax.interpreter.blocks import constructor_function, set_start
-from nnmagic.engine.relax.interpreter.pattern_matching import compile_pattern
-from nnmagic.engine.relax.interpreter.steps import (
-    call_back,
-    constant,
-    construct,
-    get_field,
-    make_closure,
-    make_ref,
-    make_tuple,
-    read_ref,
-    run_kernel,
-    write_ref,
-)
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import Callback, is_callback
 from nnmagic.relay.module import Module
@@ -269,7 +256,7 @@ class _FunctionCompiler:
         code.params = tuple(layout.own(param) for param in function.params)
         code.body = yield self._scope(scope, function.body)
         code.captures = tuple(layout.captures.values())
-        set_start(code)
+        blocks.set_start(code)
         return code
 
     def _slot(self, function: ir.Function, node: ir.Expr) -> int:
@@ -326,15 +313,15 @@ class _FunctionCompiler:
         target = self._slot(function, node)
         match node:
             case ir.Constant(data=data):
-                return constant(target, data)
+                return steps.constant(target, data)
             case ir.Tuple(fields=fields):
-                return make_tuple(target, [self._slot(function, field) for field in fields])
+                return steps.make_tuple(target, [self._slot(function, field) for field in fields])
             case ir.TupleGetItem(tuple_value=value, index=index):
-                return get_field(target, self._slot(function, value), index)
+                return steps.get_field(target, self._slot(function, value), index)
             case ir.GlobalVar(name=name):
-                return constant(target, ins.Closure(self.program.code(name), []))
+                return steps.constant(target, ins.Closure(self.program.code(name), []))
             case ir.Constructor():
-                return constant(target, constructor_function(node.name, len(node.inputs)))
+                return steps.constant(target, blocks.constructor_function(node.name, len(node.inputs)))
             case ir.Function():
                 return (yield self._closure(function, node, target))
             case ir.If(cond=cond):
@@ -350,16 +337,16 @@ class _FunctionCompiler:
                 callee = self.meaning[op]
                 slots = tuple(self._slot(function, arg) for arg in args)
                 if isinstance(callee, ir.Constructor):
-                    return construct(target, callee.name, slots)
+                    return steps.construct(target, callee.name, slots)
                 if isinstance(callee, ir.GlobalVar):
                     return ins.Apply(self.program.code(callee.name), slots, target)
                 return ins.Apply(self._slot(function, callee), slots, target)
             case ir.RefCreate(value=value):
-                return make_ref(target, self._slot(function, value))
+                return steps.make_ref(target, self._slot(function, value))
             case ir.RefRead(ref=ref):
-                return read_ref(target, self._slot(function, ref))
+                return steps.read_ref(target, self._slot(function, ref))
             case ir.RefWrite(ref=ref, value=value):
-                return write_ref(target, self._slot(function, ref), self._slot(function, value))
+                return steps.write_ref(target, self._slot(function, ref), self._slot(function, value))
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
 
     def _closure(self, function: ir.Function, node: ir.Function, target: int) -> Steps[Any]:
@@ -369,14 +356,16 @@ class _FunctionCompiler:
             None if inner is node else self._slot(function, inner)
             for inner in self.layouts[node].captures
         ]
-        return make_closure(target, code, captured)
+        return steps.make_closure(target, code, captured)
 
     def _select(self, function: ir.Function, node: ir.Match, target: int) -> Steps[Any]:
         scopes = self.scopes.inner.get(node, ())
         data = self._slot(function, node.data)
         arms = []
         for clause, scope in zip(node.clauses, scopes, strict=True):
-            conditions, binds = compile_pattern(clause.lhs, f"v{data}", self.layouts[function].own)
+            conditions, binds = pattern_matching.compile_pattern(
+                clause.lhs, f"v{data}", self.layouts[function].own
+            )
             arms.append(ins.Arm(conditions, binds, (yield self._scope(scope, clause.rhs))))
         return ins.Select(data, tuple(arms), target, assertion=node.assertion, span=node.span)
 
@@ -391,7 +380,7 @@ class _FunctionCompiler:
             raise engine_error(str(error), node.span, hint=hint) from None
         types = [_type_of(param) for param in around]
         inputs = [self._slot(function, param) for param in around]
-        return call_back(
+        return steps.call_back(
             target, self._slot(function, node.args[0]), inputs, ins.SizedCallback(callback, types)
         )
 
@@ -434,7 +423,7 @@ class _FunctionCompiler:
         type_ = types[0] if len(types) == 1 else TupleType(tuple(types))
         body = body if len(types) == 1 else replace(body, checked_type=type_)
         number = self.program.add_kernel(self.name, ir.Function(tuple(params.values()), body, type_))
-        return run_kernel(
+        return steps.run_kernel(
             number,
             [(self._slot(function, part), _type_of(param)) for part, param in params.items()],
             [self._slot(function, node) for node in results],
