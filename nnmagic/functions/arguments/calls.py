@@ -109,6 +109,7 @@ class CallAdapter:
 
     def split(self, values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         """Return the values of all parameters as the positional and the keyword arguments of a call."""
+        # Each call of a function without types comes here, and few have parameters by name.
         if self.arity is not None:
             return values, {}
         names = self.keyword_only

@@ -131,7 +131,7 @@ def cbrt(x: T) -> T:
     inverse = (_INVERSE_OF_ONE[x.dtype] - third).cast(bits).op("reinterpret", dtype=x.dtype)
     product = number * inverse * (inverse * inverse)
     inverse = _first_half(inverse * _evaluate(_INVERSE_ROOT[x.dtype], product))
-    square = inverse * inverse  # exact
+    square = inverse * inverse  # exact, as is `high * inverse`: a rounded one would cost half an ulp
     root = number * square
     high = _first_half(root)
     rest = (1 - high * inverse) - (root - high) * inverse  # with the rounding error that the root has

@@ -107,6 +107,7 @@ def expand_operators(module: Module, *, keep: Collection[str] = ()) -> Module:
             assert isinstance(before.checked_type, TensorType)
             operands.append(TensorExpr(after, before.checked_type.dtype, new.span))
         attrs = dict(new.attrs)
+        # A tensor expression knows no shape of its own: an expansion that needs one asks for it by name.
         if "shape" in inspect.signature(expansion).parameters:
             assert isinstance(old.args[0].checked_type, TensorType)
             attrs["shape"] = old.args[0].checked_type.shape

@@ -37,6 +37,7 @@ def _fold(_old: Expr, new: Expr) -> Expr:
     if not isinstance(new, Call):
         return new
     traits = traits_of(new)
+    # `nn.dense` is a product that takes its weight transposed always: it has no such attributes.
     if Trait.PRODUCT in traits and new.attrs.keys() >= {*_TRANSPOSES}:
         return _fold_transposes(new)
     if Trait.KEEPS_ORDER in traits:

@@ -108,7 +108,9 @@ def _call_inside(
     ctx: Elaboration, block: Block, function: v.Operand, inner: list[v.Operand], span: Span, apply: Apply
 ) -> v.Computed | None:
     """Return the result of a call in a block of its own; None where it failed."""
+    # Bound outside of the block: a function that is made in it would be made for each example.
     callee = replace(function, value=atomize(ctx, function.value, "function", set()))
+    # Names that the call binds, and generators that it draws from, must not be seen behind it.
     with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
         result = apply(ctx, callee, inner, span)
     return None if v.is_failed(result) else to_relay(v.Operand(result, span))

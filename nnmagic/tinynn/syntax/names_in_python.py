@@ -53,6 +53,7 @@ class _Replaced(py.NodeTransformer):
             test = self.visit(node.test)
             assert isinstance(test, py.expr)
             return py.copy_location(py.If(test, node.body, node.orelse), node)
+        # Of a copy: what was read of a statement before is found again by the identities of its nodes.
         return self.generic_visit(copy.copy(node))
 
 

@@ -108,6 +108,7 @@ def _is_private(attention: _Attention, users: Mapping[ir.Expr, Sequence[ir.Expr]
 
 def _reads_shape(user: ir.Expr) -> bool:
     """Return whether what uses a matrix needs no more of it than its shape."""
+    # What fills a tensor takes a matrix only for its shape; the value that it fills with is a number.
     return ir.call_of(user, "shape_of") is not None or Trait.FILLS in traits_of(user)
 
 

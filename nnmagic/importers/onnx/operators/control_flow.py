@@ -280,6 +280,7 @@ def emit_rows(
         probed[:] = round_of(block, step, carried)
         return None, probed[:count]
 
+    # A round is built once in vain: the buffers that the loop carries need the types of its rows.
     carried_types(states, trial)
     buffers = [
         with_shape(buffer_of(length, value.type, [*rows, *states]), [rows[0].shape[0], *value.shape])
