@@ -15,17 +15,9 @@ from nnmagic.exporters.onnx.writer import OnnxTensor, Writer, graph_proto
 from nnmagic.importers.onnx.element_types import NUMBERS
 from nnmagic.importers.onnx.errors import Problems
 from nnmagic.relay import expr as ir
+from nnmagic.relay import passes
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes import (
-    compose,
-    eliminate_common_subexpr,
-    fold_constants,
-    inline,
-    inline_closures,
-    simplify_control_flow,
-    to_a_normal_form,
-)
 from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.structure.tuple_trees import flatten
 from nnmagic.relay.types import RecordType, TensorType, TupleType, Type, dtype_of_array
@@ -36,13 +28,13 @@ if TYPE_CHECKING:
 #: How much a ModelProto may hold; protobuf ends at 2 GB, and nodes need some of it.
 MAX_BYTES = 2**31 - 2**24
 
-_prepare = compose(
-    lambda module: inline(module, "all"),
-    inline_closures,
-    simplify_control_flow,
-    fold_constants,
-    eliminate_common_subexpr,
-    to_a_normal_form,
+_prepare = passes.compose(
+    lambda module: passes.inline(module, "all"),
+    passes.inline_closures,
+    passes.simplify_control_flow,
+    passes.fold_constants,
+    passes.eliminate_common_subexpr,
+    passes.to_a_normal_form,
 )
 
 

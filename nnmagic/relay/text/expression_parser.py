@@ -10,13 +10,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import CALL_LOWERED
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.structure.traverse import pattern_vars
-from nnmagic.relay.text.attribute_parser import (
-    GivenAttrs,
-    at_attribute,
-    attrs_from_metadata,
-    complete,
-    parse_attributes,
-)
+from nnmagic.relay.text import attribute_parser as attributes
 from nnmagic.relay.text.cursor import ParseError, TokenCursor, clip, did_you_mean
 from nnmagic.relay.text.lexer import Token
 from nnmagic.relay.text.lexical_scope import LexicalScope
@@ -214,10 +208,10 @@ class ExpressionParser:
     def _call(self, callee: ir.Expr, first: Token) -> Steps[ir.Expr]:
         self.cursor.expect("(")
         args: list[ir.Expr] = []
-        attrs = GivenAttrs()
+        attrs = attributes.GivenAttrs()
         while not self.cursor.at(")"):
-            if at_attribute(self.cursor):
-                attrs = parse_attributes(self.cursor, self.metadata)
+            if attributes.at_attribute(self.cursor):
+                attrs = attributes.parse_attributes(self.cursor, self.metadata)
                 break
             if self._at_metadata_attrs():
                 attrs = self._metadata_attrs()
@@ -237,23 +231,23 @@ class ExpressionParser:
     def _at_metadata_attrs(self) -> bool:
         return self.cursor.at_word("meta") and self.cursor.ahead(2).text.startswith("relay.attrs.")
 
-    def _metadata_attrs(self) -> GivenAttrs:
+    def _metadata_attrs(self) -> attributes.GivenAttrs:
         first = self.cursor.current
         values = self.metadata.entry(self.cursor)
         span = self.cursor.span_from(first)
         if not isinstance(values, dict):
             self.cursor.fail("these are no attributes", span)
         self.cursor.accept(",")
-        return attrs_from_metadata(values, span)
+        return attributes.attrs_from_metadata(values, span)
 
-    def _call_attrs(self, callee: ir.Expr, attrs: GivenAttrs, span: Span) -> ir.Attrs:
+    def _call_attrs(self, callee: ir.Expr, attrs: attributes.GivenAttrs, span: Span) -> ir.Attrs:
         """Return the attributes of a call: all of an operator's, or those written for another callee."""
         if isinstance(callee, ir.OpRef):
             operator = OPERATORS.get(callee.name)
             if operator is None:  # reported already
                 return attrs.values
             try:
-                return complete(self.cursor, operator, attrs, span)
+                return attributes.complete(self.cursor, operator, attrs, span)
             except ParseError as failure:
                 self._report(failure)
         elif attrs.values and "attrs_type_key" not in attrs.values:
@@ -437,8 +431,8 @@ class ExpressionParser:
         params: list[ir.Var] = []
         attrs: ir.Attrs = {}
         while not self.cursor.at(")"):
-            if at_attribute(self.cursor):
-                attrs = parse_attributes(self.cursor, self.metadata).values
+            if attributes.at_attribute(self.cursor):
+                attrs = attributes.parse_attributes(self.cursor, self.metadata).values
                 break
             params.append(self.types.binder())
             if not self.cursor.accept(","):

@@ -19,18 +19,10 @@ from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast, concatenate, constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
+from nnmagic.tinynn.values import symbolic_sizes as symbolic
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
-from nnmagic.tinynn.values.symbolic_sizes import (
-    as_number,
-    as_size,
-    dim_of,
-    dynamic_sizes,
-    full,
-    number_of,
-    size_along,
-)
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
 _WORDS = 1 << 64
@@ -54,7 +46,7 @@ def _key_of(call: Arguments) -> Formula:
 
 
 def _key(call: Arguments) -> Value:
-    operand = as_number(call.given["seed"])
+    operand = symbolic.as_number(call.given["seed"])
     seed = args.python_number(operand.value)
     if isinstance(seed, int):
         words = np.array([seed % _WORDS, 0, 0, 0, *_FRESH.tolist()], "uint64")
@@ -85,8 +77,8 @@ def _split_words(call: Arguments) -> Formula:
 
 def _split(call: Arguments) -> Value:
     operand = call.given.get("num", Operand(Known(2), call.span))
-    num = as_size(operand)
-    count = -1 if num is None else dim_of(num)
+    num = symbolic.as_size(operand)
+    count = -1 if num is None else symbolic.dim_of(num)
     if count == AnyDim() or (isinstance(count, int) and count < 1):
         message = (
             f"{call.name}: `num` must be a number of keys, or a named size, not {describe(operand.value)}"
@@ -98,7 +90,7 @@ def _split(call: Arguments) -> Value:
 
 
 def _fold_in(call: Arguments) -> Value:
-    data = _integer(call, as_number(call.given["data"]), "data").cast("uint64").reshape((1,))
+    data = _integer(call, symbolic.as_number(call.given["data"]), "data").cast("uint64").reshape((1,))
     key = _split_words(call)
     first = key.op("strided_slice", begin=[0], end=[6], strides=[1], axes=[0])
     last = key.op("strided_slice", begin=[8], end=[10], strides=[1], axes=[0])
@@ -132,7 +124,7 @@ def _bits(key: Formula, shape: Sequence[Dim]) -> Formula:
     """Return random words of 64 bits."""
     if isinstance(shape, _Measured):
         zero = constant_of(np.array(0, "uint8"), "uint8", key.span)
-        like = Formula(full(zero.value, shape.sizes, key.span), key.span)
+        like = Formula(symbolic.full(zero.value, shape.sizes, key.span), key.span)
         return key.op("numpy.random.bits_like", like)
     return _results("random.threefry_generate", [key.value], key.span, out_shape=tuple(shape))[1]
 
@@ -192,8 +184,8 @@ def _shape(call: Arguments, *beside: Formula) -> tuple[Dim, ...]:
             raise RefusalError(f"{call.name}: the shapes {shown} do not broadcast", call.span)
         return shape
     operand = call.given["shape"]
-    sizes = dynamic_sizes(operand)
-    shape = args.shape_argument(call, "shape") if sizes is None else tuple(map(dim_of, sizes))
+    sizes = symbolic.dynamic_sizes(operand)
+    shape = args.shape_argument(call, "shape") if sizes is None else tuple(map(symbolic.dim_of, sizes))
     if any(isinstance(dim, AnyDim) and dim.label is None for dim in shape):
         if sizes is not None and not any(data.rank for data in beside):
             return _Measured(shape, sizes)
@@ -268,7 +260,7 @@ def _integers(call: Arguments) -> Value:
     if not is_integer(dtype):
         raise call.refusal("dtype", f"`dtype` must be an integer dtype, not {dtype_short_name(dtype)}")
     ends = [call.given["low"], call.given["high"]] if "high" in call else [None, call.given["low"]]
-    low, high = (Operand(Known(0), call.span) if end is None else as_number(end) for end in ends)
+    low, high = (Operand(Known(0), call.span) if end is None else symbolic.as_number(end) for end in ends)
     first, last = args.python_number(low.value), args.python_number(high.value)
     if isinstance(first, int) and isinstance(last, int):
         _check_range(call, first, last, dtype, high.span)
@@ -325,15 +317,15 @@ def _order(key: Formula, size: Dim) -> Formula:
 def _population(call: Arguments, parameter: str, axis: int | None = None) -> tuple[Value, Formula | None]:
     """Return how many items are chosen from, and the items; None for the indices themselves."""
     operand = call.given[parameter]
-    count, data = as_size(operand), None
+    count, data = symbolic.as_size(operand), None
     if count is None:
         data = args.formula(call, parameter)
         if data.rank == 0:
             message = f"{call.name}: `{parameter}` must be an int or a tensor, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
         along = args.one_axis(call, "axis", data.rank, 0) if axis is None else axis
-        count = size_along(data.value, along, call.span)
-    size = dim_of(count)
+        count = symbolic.size_along(data.value, along, call.span)
+    size = symbolic.dim_of(count)
     if isinstance(size, AnyDim) and size.label is None:
         message = f"{call.name}: the number of items is not known before the run"
         raise RefusalError(message, operand.span, hint="give a number, or a tensor whose size has a name")
@@ -344,7 +336,7 @@ def _population(call: Arguments, parameter: str, axis: int | None = None) -> tup
 
 def _permutation(call: Arguments) -> Value:
     key, (count, data) = _key_of(call), _population(call, "x")
-    order = _order(key, dim_of(count))
+    order = _order(key, symbolic.dim_of(count))
     if data is None:
         return order.value
     return data.op("take", order, axis=args.one_axis(call, "axis", data.rank, 0)).value
@@ -352,7 +344,7 @@ def _permutation(call: Arguments) -> Value:
 
 def _choice(call: Arguments) -> Value:
     key, (count, data) = _key_of(call), _population(call, "a", 0)
-    shape, size = _shape(call), dim_of(count)
+    shape, size = _shape(call), symbolic.dim_of(count)
     p = args.formula(call, "p") if "p" in call else None
     if p is not None:
         args.require_float(call, p, "p")
@@ -369,7 +361,7 @@ def _choice(call: Arguments) -> Value:
 
 def _with_replacement(key: Formula, count: Value, shape: Sequence[Dim], p: Formula | None) -> Formula:
     if p is None:
-        size = Formula(number_of(count, key.span), key.span).cast("uint64")
+        size = Formula(symbolic.number_of(count, key.span), key.span).cast("uint64")
         return _bits(key, shape).op("floor_mod", size).cast("int64")
     total = p.op("cumsum", axis=0)
     draws = _draw(key, "uniform", shape, p.dtype) * total.reduce("max", (0,))

@@ -19,15 +19,9 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_complex, is_float, is_integer
+from nnmagic.tinynn.operators import mixed_operands as mixed
 from nnmagic.tinynn.operators.dtype_questions import compare_dtypes
 from nnmagic.tinynn.operators.matmul import matrix_product
-from nnmagic.tinynn.operators.mixed_operands import (
-    COMPARISONS,
-    AnyOp,
-    check_numbers,
-    compared_by_value,
-    same_dtype,
-)
 from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values import values as v
@@ -50,7 +44,7 @@ from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, as_weak, both_weak, is_weak, promote_weak
 
 #: Operators by the name of the equivalent function.
-NAMED: dict[str, AnyOp] = {
+NAMED: dict[str, mixed.AnyOp] = {
     "add": BuiltinOp.Add,
     "subtract": BuiltinOp.Sub,
     "multiply": BuiltinOp.Mul,
@@ -72,11 +66,11 @@ NAMED: dict[str, AnyOp] = {
 }
 
 #: The Relay operators of operators of two tensors; of bools, those that are bitwise are logical.
-_BINARY: dict[AnyOp, str] = {
+_BINARY: dict[mixed.AnyOp, str] = {
     **{op: name for name, op in NAMED.items() if op is not BuiltinOp.Div},
     BuiltinOp.Mod: "floor_mod",
 }
-_ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
+_ON_KNOWN: dict[mixed.AnyOp, Callable[[Any, Any], object]] = {
     BuiltinOp.Add: python.add,
     BuiltinOp.Sub: python.sub,
     BuiltinOp.Mul: python.mul,
@@ -112,7 +106,7 @@ def least_of(value: v.Value) -> int | None:
 _FAR = 1 << 31
 
 
-def _least_of_result(op: AnyOp, lhs: v.Value, rhs: v.Value) -> int | None:
+def _least_of_result(op: mixed.AnyOp, lhs: v.Value, rhs: v.Value) -> int | None:
     """Return a lower bound of a sum of ints, or of a difference with a static int."""
     first, second = least_of(lhs), least_of(rhs)
     if first is None or second is None or max(abs(first), abs(second)) > _FAR:
@@ -123,16 +117,16 @@ def _least_of_result(op: AnyOp, lhs: v.Value, rhs: v.Value) -> int | None:
 
 
 def binary(
-    op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span, *, in_place: bool = False
+    op: mixed.AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span, *, in_place: bool = False
 ) -> v.Value:
     """Evaluate ``left op right``; ``in_place``: of ``left op= right``, which keeps the dtype of ``lhs``."""
     in_array = in_place and is_tensor(lhs.value) and bool(tensor_type(lhs).shape)
     with promotion(promote=True) if in_array else nullcontext():
         result = _binary(op, sign, lhs, rhs, span)
-    return result if op in COMPARISONS else inherit_default_dtype(result, (lhs.value, rhs.value))
+    return result if op in mixed.COMPARISONS else inherit_default_dtype(result, (lhs.value, rhs.value))
 
 
-def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
+def _binary(op: mixed.AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     on_sizes = apply_to_dimensions(op, lhs, rhs, span) or compare_dtypes(op, lhs.value, rhs.value)
     if on_sizes is not None:
         return on_sizes
@@ -145,7 +139,7 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
         affine = affine_result(op, lhs.value, rhs.value)
         return replace(result, least=least, affine=affine)
     lhs, rhs = adopt_tensor_dtype(lhs, rhs)
-    decided = compared_by_value(op, lhs, rhs, span)
+    decided = mixed.compared_by_value(op, lhs, rhs, span)
     if decided is not None:
         return decided
     if not is_tensor(lhs.value) and not is_tensor(rhs.value):
@@ -154,10 +148,10 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
         return matrix_product(lhs, rhs, span)
     if op is BuiltinOp.Div:
         return _true_division(lhs, rhs, span)
-    first, second = same_dtype(lhs, rhs, sign)
+    first, second = mixed.same_dtype(lhs, rhs, sign)
     if sign == "**" and rhs.value == v.Known(0.5):
         return apply("sqrt", span, first)  # as NumPy's operator, unlike its function `power`
-    check_numbers(op, lhs, rhs, first)
+    mixed.check_numbers(op, lhs, rhs, first)
     if op is ExtraOp.Pow and is_integer(tensor_type(first).dtype):
         return _integer_power(sign, first, second, span)
     if tensor_type(first).dtype == "bool" and op in _ON_BOOLS:
@@ -169,14 +163,14 @@ def _binary(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) ->
 
 
 #: Arithmetic of two bools, as logical operators; None where NumPy refuses it, too.
-_ON_BOOLS: dict[AnyOp, str | None] = {
+_ON_BOOLS: dict[mixed.AnyOp, str | None] = {
     BuiltinOp.Add: "logical_or",
     BuiltinOp.Mul: "logical_and",
     BuiltinOp.Sub: None,
 }
 
 
-def _apply_to_bools(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
+def _apply_to_bools(op: mixed.AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
     name = _ON_BOOLS[op]
     if name is None:
         text = source_text(lhs.span)
@@ -240,9 +234,9 @@ def _true_division(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     dtypes = [tensor_type(side).dtype for side in (lhs, rhs) if is_tensor(side.value)]
     numbers = [side.value.value for side in (lhs, rhs) if isinstance(side.value, v.Known)]
     if any(is_float(dtype) or is_complex(dtype) for dtype in dtypes) or _has_complex(numbers):
-        return _apply_with_check("/", "divide", *same_dtype(lhs, rhs, "/"), span)
+        return _apply_with_check("/", "divide", *mixed.same_dtype(lhs, rhs, "/"), span)
     if len(dtypes) == 2:
-        same_dtype(lhs, rhs, "/")  # refuses dtypes that do not meet
+        mixed.same_dtype(lhs, rhs, "/")  # refuses dtypes that do not meet
     if isinstance(rhs.value, v.Known) and rhs.value.value == 0 and is_number(rhs.value.value):
         raise v.RefusalError("division by zero", rhs.span)
     first, second = (_as_float64(side, span) for side in (lhs, rhs))
@@ -329,7 +323,7 @@ _MAX_BITS = 64
 _ORDER = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
 
 
-def _fold(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
+def _fold(op: mixed.AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
     if isinstance(lhs.value, v.TupleOf) and isinstance(rhs.value, v.TupleOf) and op is BuiltinOp.Add:
         joined = v.TupleOf(lhs.value.items + rhs.value.items, written=lhs.value.written)
@@ -372,9 +366,9 @@ def _fold(op: AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v
     return static_result(sign, result, span)
 
 
-def _compare_tuples(op: AnyOp, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value | None:
+def _compare_tuples(op: mixed.AnyOp, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value | None:
     """Compare two tuples of numbers as Python does, item by item; None for anything else."""
-    if op not in COMPARISONS or not (
+    if op not in mixed.COMPARISONS or not (
         isinstance(lhs.value, v.TupleOf)
         and isinstance(rhs.value, v.TupleOf)
         and lhs.value.record is None
@@ -442,7 +436,7 @@ def _repeat(value: v.Value, times: int, span: Span) -> v.Value:
     return v.TupleOf(value.items * times if length else (), written=value.written)
 
 
-def _check_size(op: AnyOp, sign: str, lhs: object, rhs: object, span: Span) -> None:
+def _check_size(op: mixed.AnyOp, sign: str, lhs: object, rhs: object, span: Span) -> None:
     """Refuse powers and products that are too large: ``10 ** 10 ** 10`` would take hours."""
     if not (isinstance(lhs, int) and isinstance(rhs, int)):
         return

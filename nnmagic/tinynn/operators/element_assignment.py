@@ -10,6 +10,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType
+from nnmagic.tinynn.operators import subscripts
 from nnmagic.tinynn.operators.index_arrays import unwrapped_indices
 from nnmagic.tinynn.operators.masked_values import of_all_elements
 from nnmagic.tinynn.operators.slices import (
@@ -20,13 +21,6 @@ from nnmagic.tinynn.operators.slices import (
     resolve_slice,
     slice_bounds,
     static_bound,
-)
-from nnmagic.tinynn.operators.subscripts import (
-    IndexPart,
-    axis_indices,
-    index_parts,
-    mask_of_everything,
-    subscript,
 )
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -46,7 +40,7 @@ def set_elements(tensor: v.Operand, index: Sequence[v.Operand], value: v.Operand
     data = tensor.value
     assert isinstance(data, v.Computed)
     new = _convert(value, tensor)
-    flag = mask_of_everything(index)
+    flag = subscripts.mask_of_everything(index)
     if flag is not None:
         everything = _drop_leading_axes(new, len(_shape(data)), span)
         if _fits(_shape(everything), _shape(data)):
@@ -58,13 +52,13 @@ def set_elements(tensor: v.Operand, index: Sequence[v.Operand], value: v.Operand
         whole = of_all_elements(new, mask, _shape(data))
         if whole is not None:
             return set_where(data, mask, whole, span)
-    chosen = subscript(tensor, index, span)
+    chosen = subscripts.subscript(tensor, index, span)
     assert isinstance(chosen, v.Computed)
     new = _drop_leading_axes(new, len(_shape(chosen)), span)
     if not _fits(_shape(new), _shape(chosen)):
         message = f"{describe(new)} does not fit into {describe(chosen)}"
         raise v.RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
-    return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span).result()
+    return _Assignment(data, list(subscripts.index_parts(index, data, span)), chosen, new, span).result()
 
 
 def combine_at(
@@ -74,14 +68,16 @@ def combine_at(
 
     ``mode``: "add", "mul", "min" or "max". Raises RefusalError as `set_elements` does.
     """
-    data, new, chosen = tensor.value, _convert(value, tensor), subscript(tensor, index, span)
+    data, new, chosen = tensor.value, _convert(value, tensor), subscripts.subscript(tensor, index, span)
     assert isinstance(data, v.Computed)
     assert isinstance(chosen, v.Computed)
     if not _fits(_shape(new), _shape(chosen)):
         message = f"{describe(new)} does not fit into {describe(chosen)}"
         raise v.RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
     new = _drop_leading_axes(new, len(_shape(chosen)), span)
-    return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span, mode).scatter()
+    return _Assignment(
+        data, list(subscripts.index_parts(index, data, span)), chosen, new, span, mode
+    ).scatter()
 
 
 def _fits(new: Sequence[Dim], chosen: Sequence[Dim]) -> bool:
@@ -181,7 +177,7 @@ class _Assignment:
     """
 
     data: v.Computed
-    parts: list[IndexPart]
+    parts: list[subscripts.IndexPart]
     chosen: v.Computed
     new: v.Computed
     span: Span
@@ -217,7 +213,7 @@ class _Assignment:
 
     # -- elements and rows -----------------------------------------------------------------------------
 
-    def _single_indices(self, parts: Sequence[IndexPart]) -> list[v.Computed]:
+    def _single_indices(self, parts: Sequence[subscripts.IndexPart]) -> list[v.Computed]:
         """Return integers of an index as tensors of rank 0; ``scatter_nd`` checks those that are dynamic."""
         indices = []
         for part in parts:
@@ -264,7 +260,7 @@ class _Assignment:
 
     # -- slices ----------------------------------------------------------------------------------------
 
-    def _slice(self, index: IndexPart) -> StaticSlice | DynamicSlice | None:
+    def _slice(self, index: subscripts.IndexPart) -> StaticSlice | DynamicSlice | None:
         """Return a slice of an axis; None where it certainly steps back, but not from where to where."""
         dim = _shape(self.data)[index.axis]
         if not index.is_slice:
@@ -290,9 +286,9 @@ class _Assignment:
         last = only.begin + (only.size - 1) * only.stride
         return StaticSlice(index.axis, last, only.begin + 1, -only.stride, -only.size)
 
-    def _slice_of_one(self, part: IndexPart) -> StaticSlice | DynamicSlice:
+    def _slice_of_one(self, part: subscripts.IndexPart) -> StaticSlice | DynamicSlice:
         """Return the slice that takes one index."""
-        (axis_index,) = axis_indices(self.data, part)
+        (axis_index,) = subscripts.axis_indices(self.data, part)
         index = axis_index.index
         if isinstance(index, int):
             return StaticSlice(part.axis, index, index + 1, 1, 1)
@@ -333,7 +329,7 @@ class _Assignment:
             conditions.append(self._condition(index))
         return conditions
 
-    def _condition(self, index_part: IndexPart) -> v.Computed:
+    def _condition(self, index_part: subscripts.IndexPart) -> v.Computed:
         """Return which positions along an axis are chosen, as a tensor of that axis and those after it."""
         size = number_of(size_along(self.data, index_part.axis, self.span), self.span)
         zero, one = (number_constant(number, "int64", self.span) for number in (0, 1))
@@ -344,7 +340,7 @@ class _Assignment:
             return apply("logical_and", self.span, lhs, rhs)
 
         if not index_part.is_slice:
-            (axis_index,) = axis_indices(self.data, index_part)
+            (axis_index,) = subscripts.axis_indices(self.data, index_part)
             index = axis_index.index
             if isinstance(index, int):
                 wanted = number_constant(index, "int64", self.span)
@@ -382,7 +378,7 @@ class _Assignment:
         zero, one = (number_constant(number, "int64", span) for number in (0, 1))
         order = apply("reshape_like", span, whole_numbers(zero, count, one, span), self.data)
         order = v.Computed(order.expr, TensorType(_shape(self.data), "int64"))
-        positions = subscript(v.Operand(order, span), [part.item for part in self.parts], span)
+        positions = subscripts.subscript(v.Operand(order, span), [part.item for part in self.parts], span)
         assert isinstance(positions, v.Computed)
         flat = apply("reshape", span, self.data, newshape=(-1,))
         indices = apply("expand_dims", span, positions, axis=0)
@@ -398,7 +394,7 @@ def _all_of(conditions: Sequence[v.Computed], span: Span) -> v.Computed:
     return reduce(lambda lhs, rhs: apply("logical_and", span, lhs, rhs), conditions)
 
 
-def _kind_of(index: IndexPart) -> str:
+def _kind_of(index: subscripts.IndexPart) -> str:
     """Return what a part of an index is: ``int``, ``slice``, ``new`` or ``array``."""
     if index.is_new:
         return "new"

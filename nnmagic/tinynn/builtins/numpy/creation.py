@@ -6,14 +6,7 @@ from nnmagic.limits import MAX_ITEMS, MAX_RANK
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import is_complex
 from nnmagic.tinynn.builtins import argument_checks as args
-from nnmagic.tinynn.builtins.numpy.spaced_numbers import (
-    arange_of,
-    constant_number,
-    grid,
-    linspace,
-    meshgrid,
-    size_argument,
-)
+from nnmagic.tinynn.builtins.numpy import spaced_numbers as spaced
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, row_and_column, stack, unit_matrix
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
@@ -107,7 +100,7 @@ def _creator(name: str, number: int) -> Builtin:
     def apply_to(call: Arguments) -> v.Value:
         dtype = args.dtype_argument(call) or "float64"
         if dynamic_sizes(call.given["shape"]) is not None:
-            value = Formula(constant_number(number, dtype, call.span), call.span)
+            value = Formula(spaced.constant_number(number, dtype, call.span), call.span)
             return fill(call, value, call.given["shape"])
         shape = args.shape_argument(call, "shape")
         return apply("ones" if number else "zeros", call.span, shape=shape, dtype=dtype)
@@ -136,7 +129,7 @@ def _full(call: Arguments) -> v.Value:
 def _fill_value(call: Arguments, operand: v.Operand, dtype: str | None) -> Formula:
     number = args.static_value_or_none(operand.value)
     if dtype is not None and isinstance(number, bool | int | float | complex):
-        return Formula(constant_number(number, dtype, operand.span), call.span)
+        return Formula(spaced.constant_number(number, dtype, operand.span), call.span)
     value = args.as_formula(operand, call.span, f"{call.name}: `fill_value`")
     return value if dtype is None else value.cast(dtype)
 
@@ -178,21 +171,21 @@ def _like(name: str, number: int | None) -> Builtin:
 
 
 def _eye(call: Arguments) -> v.Value:
-    rows = size_argument(call, "N")
-    columns = size_argument(call, "M", rows)
+    rows = spaced.size_argument(call, "N")
+    columns = spaced.size_argument(call, "M", rows)
     return unit_matrix(
         rows, columns, args.static_int(call, "k", 0), args.dtype_argument(call) or "float64", call.span
     ).value
 
 
 def _identity(call: Arguments) -> v.Value:
-    size = size_argument(call, "n")
+    size = spaced.size_argument(call, "n")
     return unit_matrix(size, size, 0, args.dtype_argument(call) or "float64", call.span).value
 
 
 def _tri(call: Arguments) -> v.Value:
-    rows = size_argument(call, "N", negative_is_none=True)
-    columns = size_argument(call, "M", rows, negative_is_none=True)
+    rows = spaced.size_argument(call, "N", negative_is_none=True)
+    columns = spaced.size_argument(call, "M", rows, negative_is_none=True)
     row, column = row_and_column(rows, columns, args.static_int(call, "k", 0), call.span)
     return (column <= row).cast(args.dtype_argument(call) or "float64").value
 
@@ -274,19 +267,19 @@ CREATION = (
     free_function(
         "arange",
         "start stop? step?=1 dtype?=None",
-        arange_of,
+        spaced.arange_of,
         "Return evenly spaced numbers, by step.",
         "end=stop",
     ),
-    free_function("linspace", _SPACE_SIGNATURE, linspace, "Return evenly spaced numbers, by count."),
+    free_function("linspace", _SPACE_SIGNATURE, spaced.linspace, "Return evenly spaced numbers, by count."),
     free_function(
         "logspace",
         "start stop num? endpoint? base? dtype?",
-        linspace,
+        spaced.linspace,
         "Return numbers evenly spaced on a log scale.",
     ),
     free_function(
-        "geomspace", "start stop num? endpoint? dtype?", linspace, "Return a geometric progression."
+        "geomspace", "start stop num? endpoint? dtype?", spaced.linspace, "Return a geometric progression."
     ),
     free_function("eye", "N M? k? dtype?", _eye, "Return a matrix with ones along a diagonal.", "n=N m=M"),
     free_function("identity", "n dtype?", _identity, "Return the identity matrix."),
@@ -295,18 +288,21 @@ CREATION = (
         "vander", "x N? increasing?", _vander, "Return the Vandermonde matrix, with powers as columns."
     ),
     free_function(
-        "meshgrid", "*arrays * indexing? sparse? copy?", meshgrid, "Return the coordinate matrices of a grid."
+        "meshgrid",
+        "*arrays * indexing? sparse? copy?",
+        spaced.meshgrid,
+        "Return the coordinate matrices of a grid.",
     ),
     free_function(
         "mgrid",
         "*slices",
-        grid,
+        spaced.grid,
         "Return the coordinates of a grid that is indexed with slices, as one tensor: `mgrid[0:n, 0:m]`.",
     ),
     free_function(
         "ogrid",
         "*slices",
-        grid,
+        spaced.grid,
         "Return the coordinates of a grid that is indexed with slices, one axis each: `ogrid[0:n, 0:m]`.",
     ),
     numpy_function("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "input=x"),

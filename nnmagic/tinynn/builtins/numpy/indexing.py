@@ -15,11 +15,7 @@ from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins import tensor_helpers as helpers
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.calls.argument_binding import (
-    Arguments,
-    free_function,
-    numpy_function,
-)
+from nnmagic.tinynn.calls import argument_binding as binding
 from nnmagic.tinynn.operators.iteration import as_weak_int
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, number_of
@@ -28,7 +24,7 @@ from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError,
 _NAMES = "x=a input=a"
 
 
-def index_formula(call: Arguments, parameter: str) -> Formula:
+def index_formula(call: binding.Arguments, parameter: str) -> Formula:
     """Return an argument that must hold integer indices, static or dynamic."""
     indices = args.formula(call, parameter)
     if not indices.is_integer:
@@ -53,7 +49,7 @@ def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     return (indices < 0).choose(indices + helpers.size_along(data, axis, indices), indices)
 
 
-def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
+def check_known_indices(call: binding.Arguments, parameter: str, size: object) -> None:
     """Raise RefusalError if an index that is known at compile time is out of range."""
     known = args.static_value_or_none(call.given[parameter].value)
 
@@ -67,7 +63,7 @@ def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
     visit(known)
 
 
-def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | None:
+def _static_indices(call: binding.Arguments, parameter: str, size: object) -> Formula | None:
     """Return indices that are known at compile time, wrapped to be non-negative; else None."""
     indices = args.static_value_or_none(call.given[parameter].value)
     if indices is None or not isinstance(size, int):
@@ -77,7 +73,7 @@ def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | 
 
 
 def take_with_check(
-    call: Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices"
+    call: binding.Arguments, data: Formula, indices: Formula, axis: int, parameter: str = "indices"
 ) -> Formula:
     """Take slices at indices along an axis; an index out of range is an error."""
     check_known_indices(call, parameter, data.shape[axis])
@@ -87,7 +83,7 @@ def take_with_check(
     return data.op("take", wrap_indices(indices, data, axis), axis=axis, mode="fast")
 
 
-def _take(call: Arguments) -> Value:
+def _take(call: binding.Arguments) -> Value:
     """Take as NumPy does: the modes "wrap" and "clip" bring an index into range, else it is an error."""
     data, indices = args.formula(call, "a"), index_formula(call, "indices")
     mode = args.choice_argument(call, "mode", ("raise", "wrap", "clip", "fast"), "raise")
@@ -110,7 +106,7 @@ def check_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     return helpers.arange(helpers.size_of(data, axis), indices.span).op("take", wrapped, axis=0, mode="fast")
 
 
-def _take_along_axis(call: Arguments) -> Value:
+def _take_along_axis(call: binding.Arguments) -> Value:
     data, indices = args.formula(call, "arr"), index_formula(call, "indices")
     if "axis" in call.given and call.static("axis") is None:
         data = data.flat()
@@ -159,20 +155,20 @@ def _argwhere_of(condition: Formula) -> Formula:
     return condition.op("argwhere").cast("int64")
 
 
-def _argwhere(call: Arguments) -> Value:
+def _argwhere(call: binding.Arguments) -> Value:
     data = args.formula(call, "a").truth()
     if data.rank == 0:
         raise RefusalError("argwhere of a scalar", call.at("a"), hint="compare it: x != 0")
     return _argwhere_of(data).value
 
 
-def _flatnonzero(call: Arguments) -> Value:
+def _flatnonzero(call: binding.Arguments) -> Value:
     result = nonzero(args.formula(call, "a").truth().flat())
     assert isinstance(result, TupleOf)
     return result.items[0]
 
 
-def _searchsorted(call: Arguments) -> Value:
+def _searchsorted(call: binding.Arguments) -> Value:
     """Return the indices at which values can be inserted to keep the order."""
     ordered, values = args.pair(call, "a", "v")
     if ordered.rank != 1:
@@ -206,7 +202,7 @@ def known_to_rise(value: Value) -> bool:
     return isinstance(items, tuple) and all(before <= after for before, after in pairwise(items))
 
 
-def _digitize(call: Arguments) -> Value:
+def _digitize(call: binding.Arguments) -> Value:
     """Return the index of the bin that each number falls into; the bins increase or decrease."""
     edges = call.given["bins"]
     # ``right`` says that a bin includes its right edge, for which the search is from the left:
@@ -215,7 +211,7 @@ def _digitize(call: Arguments) -> Value:
 
     def place(bins: Value) -> Formula:
         inner = {"a": Operand(bins, edges.span), "v": call.given["x"], "right": right}
-        places = _searchsorted(Arguments("digitize", inner, call.span))
+        places = _searchsorted(binding.Arguments("digitize", inner, call.span))
         assert isinstance(places, Computed)
         return Formula(places, call.span)
 
@@ -238,7 +234,7 @@ def _digitize(call: Arguments) -> Value:
     return rises.choose(places, helpers.size_along(bins, 0, places) - places).value
 
 
-def _unravel_index(call: Arguments) -> Value:
+def _unravel_index(call: binding.Arguments) -> Value:
     indices = index_formula(call, "indices").cast("int64")
     known = dynamic_sizes(call.given["shape"])
     if known is None:
@@ -266,7 +262,7 @@ def _coordinates(indices: Formula, sizes: Sequence[int | Formula], count: int | 
     return [places.value, *reversed(coordinates)]
 
 
-def _sort_operand(call: Arguments) -> tuple[Formula, int]:
+def _sort_operand(call: binding.Arguments) -> tuple[Formula, int]:
     data = args.formula(call, "a")
     if "axis" in call.given and call.static("axis") is None:
         return data.flat(), 0
@@ -275,12 +271,12 @@ def _sort_operand(call: Arguments) -> tuple[Formula, int]:
     return data, args.one_axis(call, "axis", data.rank, -1)
 
 
-def _is_ascending(call: Arguments) -> bool:
+def _is_ascending(call: binding.Arguments) -> bool:
     """Return the order; ``is_ascend`` is Relay's name, ``descending`` the array API standard's."""
     return not args.flag(call, "descending", default=not args.flag(call, "is_ascend", default=True))
 
 
-def _sort(call: Arguments) -> Value:
+def _sort(call: binding.Arguments) -> Value:
     data, axis = _sort_operand(call)
     ascending = _is_ascending(call)
     if data.dtype == "bool":
@@ -288,7 +284,7 @@ def _sort(call: Arguments) -> Value:
     return data.op("sort", axis=axis, is_ascend=ascending).value
 
 
-def _partition(call: Arguments) -> Value:
+def _partition(call: binding.Arguments) -> Value:
     """Put the elements at some places where sorting would put them."""
     data, axis = _partition_operand(call)
     numbers = data.cast("int8") if data.dtype == "bool" else data
@@ -297,7 +293,7 @@ def _partition(call: Arguments) -> Value:
     return (result.truth() if data.dtype == "bool" else result).value
 
 
-def _argpartition(call: Arguments) -> Value:
+def _argpartition(call: binding.Arguments) -> Value:
     """Return the indices of the elements as partition orders these."""
     data, axis = _partition_operand(call)
     data = data.cast("int8") if data.dtype == "bool" else data
@@ -305,7 +301,7 @@ def _argpartition(call: Arguments) -> Value:
     return (result or data.op("argsort", axis=axis, is_ascend=True, dtype="int64")).value
 
 
-def _partition_by(call: Arguments, data: Formula, axis: int, operator: str) -> Formula | None:
+def _partition_by(call: binding.Arguments, data: Formula, axis: int, operator: str) -> Formula | None:
     """Return what an operator gives for `kth`; None if the order of these is known at the call only."""
     static = args.static_value_or_none(call.given["kth"].value)
     places = [
@@ -321,7 +317,7 @@ def _partition_by(call: Arguments, data: Formula, axis: int, operator: str) -> F
     return data.op(operator, helpers.constant_of(np.array(kth), "int64", call.span), axis=axis)
 
 
-def _partition_operand(call: Arguments) -> tuple[Formula, int]:
+def _partition_operand(call: binding.Arguments) -> tuple[Formula, int]:
     """Return the tensor and the axis, after a check of what is to stand in its sorted place."""
     data, axis = _sort_operand(call)
     static = args.static_value_or_none(call.given["kth"].value)
@@ -340,7 +336,7 @@ def _partition_operand(call: Arguments) -> tuple[Formula, int]:
     return data, axis
 
 
-def _argsort(call: Arguments) -> Value:
+def _argsort(call: binding.Arguments) -> Value:
     data, axis = _sort_operand(call)
     if data.dtype == "bool":
         data = data.cast("int8")
@@ -349,79 +345,79 @@ def _argsort(call: Arguments) -> Value:
 
 
 INDEXING = (
-    numpy_function(
+    binding.numpy_function(
         "take",
         "a indices axis? mode? * batch_dims?=0",
         _take,
         "Take elements, or slices along an axis, at the given indices.",
         _NAMES,
     ),
-    numpy_function(
+    binding.numpy_function(
         "take_along_axis",
         "arr indices axis?=-1",
         _take_along_axis,
         "Take one element for each index along an axis.",
         "dim=axis",
     ),
-    numpy_function(
+    binding.numpy_function(
         "nonzero",
         "a",
         lambda call: nonzero(args.formula(call, "a").truth()),
         "Return the indices of nonzero elements: one i64 tensor of `?` elements per dimension.",
         _NAMES,
     ),
-    numpy_function(
+    binding.numpy_function(
         "argwhere",
         "a",
         _argwhere,
         "Return the indices of nonzero elements: one row each, i64, `?` rows.",
         "condition=a " + _NAMES,
     ),
-    numpy_function(
+    binding.numpy_function(
         "flatnonzero",
         "a",
         _flatnonzero,
         "Return the indices of the nonzero elements of the flattened tensor.",
         _NAMES,
     ),
-    numpy_function(
+    binding.numpy_function(
         "searchsorted",
         "a v side? sorter? * right?=False dtype?=i64",
         _searchsorted,
         "Return the indices at which values can be inserted to keep the order, i64.",
         "sorted_sequence=a values=v x1=a x2=v",
     ),
-    numpy_function(
+    binding.numpy_function(
         "digitize",
         "x bins right?",
         _digitize,
         "Return the index of the bin that each number falls into; bins must increase.",
     ),
-    free_function(
+    binding.free_function(
         "unravel_index", "indices shape", _unravel_index, "Convert flat indices to a tuple of coordinates."
     ),
-    numpy_function(
+    binding.numpy_function(
         "sort",
         "a axis? * is_ascend? kind? stable? descending?",
         _sort,
         "Sort in ascending order, NaN last.",
         _NAMES,
     ),
-    numpy_function(
+    binding.numpy_function(
         "argsort",
         "a axis? * is_ascend? dtype?=i64 kind? stable? descending?",
         _argsort,
         "Return the indices that sort the tensor, i64; stable.",
         _NAMES,
     ),
-    free_function(
+    binding.free_function(
         "partition",
         "a kth axis?=-1",
         _partition,
         "Put the elements at `kth` where sorting would put them; lower ones are before them.",
         _NAMES,
     ),
-    numpy_function(
+    binding.numpy_function(
         "argpartition",
         "a kth axis?=-1",
         _argpartition,

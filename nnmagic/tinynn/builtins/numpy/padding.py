@@ -15,17 +15,10 @@ from nnmagic.tinynn.builtins.argument_checks import as_formula, choice_argument,
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, require_elements
 from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
+from nnmagic.tinynn.values import symbolic_sizes as symbolic
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
-from nnmagic.tinynn.values.symbolic_sizes import (
-    as_size,
-    calculate_size,
-    full,
-    number_of,
-    shape_of,
-    size_along,
-)
 from nnmagic.tinynn.values.values import Dimension, Known, LoopCall, Operand, RefusalError, TupleOf, Value
 
 #: The modes that NumPy computes of the whole axis, and what they fill it with.
@@ -48,7 +41,7 @@ def _pad_width(call: Arguments, rank: int) -> list[_Widths]:
     """Return the widths for each axis: one number, one pair for all, or a pair for each."""
     widths, span = call.given["pad_width"].value, call.at("pad_width")
     listed = widths.items if isinstance(widths, TupleOf) else (widths,)
-    sizes = [as_size(Operand(item, span)) for item in listed]
+    sizes = [symbolic.as_size(Operand(item, span)) for item in listed]
     pairs: list[_Widths] = []
     if 0 < len(sizes) <= 2 and not any(size is None for size in sizes):
         first, last = sizes[0], sizes[-1]
@@ -56,7 +49,7 @@ def _pad_width(call: Arguments, rank: int) -> list[_Widths]:
     elif all(isinstance(item, TupleOf) and item.items for item in listed):
         for item in listed:
             assert isinstance(item, TupleOf)
-            ends = [as_size(Operand(end, span)) for end in item.items]
+            ends = [symbolic.as_size(Operand(end, span)) for end in item.items]
             if ends[0] is not None and ends[-1] is not None:
                 pairs.append((ends[0], ends[-1]))
         pairs = pairs * rank if len(pairs) == len(listed) == 1 else pairs
@@ -148,21 +141,21 @@ def _fill(number: Formula, data: Formula, axis: int, width: Value) -> list[Formu
     """Return what is added to an axis: a tensor of one number, or nothing."""
     if width == Known(0):
         return []
-    sizes = list(shape_of(data.value, data.span).items)
+    sizes = list(symbolic.shape_of(data.value, data.span).items)
     sizes[axis] = width
-    return [Formula(full(number.value, sizes, data.span), data.span)]
+    return [Formula(symbolic.full(number.value, sizes, data.span), data.span)]
 
 
 def _extend_axis(
     call: Arguments, data: Formula, axis: int, before: Value, after: Value, mode: str
 ) -> Formula:
     """Extend one axis by its own elements."""
-    size = size_along(data.value, axis, call.span)
+    size = symbolic.size_along(data.value, axis, call.span)
     static = _static(size)
     if static == 0:
         raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.at("array"))
-    total = calculate_size(
-        BuiltinOp.Add, calculate_size(BuiltinOp.Add, before, size, call.span), after, call.span
+    total = symbolic.calculate_size(
+        BuiltinOp.Add, symbolic.calculate_size(BuiltinOp.Add, before, size, call.span), after, call.span
     )
     many = _static(total)
     if many is not None and many > _MAX_INDICES:
@@ -176,8 +169,8 @@ def _extend_axis(
     count = total if isinstance(total, Dimension) else many
     assert count is not None
     data = require_elements(data, (axis,), f"pad: axis {axis} has no elements to repeat")
-    offset = Formula(number_of(before, call.span), call.span)
-    length = Formula(number_of(size, call.span), call.span)
+    offset = Formula(symbolic.number_of(before, call.span), call.span)
+    length = Formula(symbolic.number_of(size, call.span), call.span)
     places = _dynamic_places(arange(count, call.span) - offset, length, mode)
     return data.op("take", places, axis=axis, mode="fast")
 
