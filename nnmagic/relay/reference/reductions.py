@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule, plain
@@ -47,9 +48,14 @@ def _highest(dtype: Any) -> Any:
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(dtype.kind == "b" or np.inf)
 
 
+def _wide(data: Array) -> Any:
+    """Return the dtype in which NumPy adds up a mean: float32 for halves."""
+    return np.dtype(np.float32) if data.dtype in (np.float16, ml_dtypes.bfloat16) else data.dtype
+
+
 def _mean(call: EvalCall, data: Array) -> Any:
     axes = axes_of(call, data.ndim)
-    total = np.sum(data, axis=axes, dtype=data.dtype, keepdims=call["keepdims"])
+    total = np.sum(data, axis=axes, dtype=_wide(data), keepdims=call["keepdims"])
     count = int(np.prod([data.shape[axis] for axis in axes]))
     return total / count if data.dtype.kind != "i" else np.trunc(total / count)
 
@@ -57,7 +63,8 @@ def _mean(call: EvalCall, data: Array) -> Any:
 def _variance(call: EvalCall, data: Array, mean: Array) -> Any:
     axes = axes_of(call, data.ndim)
     count = int(np.prod([data.shape[axis] for axis in axes])) - bool(call["unbiased"])
-    return np.sum((data - mean) ** 2, axis=axes, dtype=data.dtype, keepdims=call["keepdims"]) / count
+    squares = (data - mean).astype(_wide(data)) ** 2
+    return np.sum(squares, axis=axes, keepdims=call["keepdims"]) / count
 
 
 def _arg(function: Callable[..., Any]) -> Rule:

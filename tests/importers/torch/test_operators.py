@@ -24,7 +24,7 @@ NAMES = (
     *("nn.functional.group_norm", "nn.functional.layer_norm", "nn.functional.max_pool2d", "nonzero"),
     *("permute", "pow", "prod", "remainder", "round", "scatter_add", "scatter_reduce.amax", "select_scatter"),
     *("slice_scatter", "softmax", "sort", "split", "topk", "tril", "var", "where"),
-    *("bucketize", "erfc", "item", "ldexp", "searchsorted"),
+    *("bucketize", "erfc", "gcd", "histc", "item", "lcm", "ldexp", "nextafter", "searchsorted", "special.erfcx"),
     *("angle", "diagonal_scatter", "index_reduce.mean", "logcumsumexp", "masked_select", "median"),
     *("nanmedian", "narrow_copy", "nn.functional.bilinear", "nn.functional.embedding", "put"),
     *("digamma", "dist", "lgamma", "polygamma.polygamma_n_4", "squeeze.multiple", "triu_indices"),

@@ -6,7 +6,6 @@ What they compute: https://docs.pytorch.org/docs/stable/generated/torch.searchso
 from __future__ import annotations
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.torch.calls import AtenCall
 from nnmagic.importers.torch.mathematics import convert, wide
@@ -15,10 +14,10 @@ from nnmagic.importers.torch.registry import operator, operators
 
 @operator("searchsorted", note="of sequences that are sorted")
 def _searchsorted(call: AtenCall) -> Value:
-    if call.get("sorter") is not None:
-        raise UnsupportedError("a sorter is not supported", "sort the sequence before")
-    right = call.flag("right") or call.argument("side") == "right"
-    return _search(call, call["sorted_sequence"], right=right)
+    sequence, sorter = call["sorted_sequence"], call.get("sorter")
+    if sorter is not None:
+        sequence = op("gather", sequence, sorter, axis=sequence.rank - 1)
+    return _search(call, sequence, right=call.flag("right") or call.argument("side") == "right")
 
 
 def _search(call: AtenCall, sequence: Value, *, right: bool) -> Value:
