@@ -15,6 +15,7 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.reference import RULES
 from nnmagic.relay.text.parser import parse_module
+from nnmagic.relay.types import NUMPY_DTYPES
 from tests.engine.programs import make_input, read_array
 from tests.engine.relax.test_corpus import NO_NUMBERS, NOT_ROUNDED, check_outputs
 from tests.newer_libraries import IS_NUMPY_OLD
@@ -100,6 +101,16 @@ def test_errors_of_operators_have_their_place() -> None:
 
 def _lines(name: str) -> list[dict]:
     return [json.loads(line) for line in (corpus.FOLDER / name).read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_a_mean_of_halves_is_added_up_in_float32(dtype: str) -> None:
+    f = nnmagic.compile(
+        f"def f(x: Tensor[(3000,), {dtype}]):\n    return mean(x), var(x - 30)\n", engine="numpy"
+    )
+    name = {"f16": "float16", "bf16": "bfloat16"}[dtype]
+    x = np.resize(np.array([30, 90]), 3000).astype(NUMPY_DTYPES[name])
+    assert [float(value) for value in f(x)] == [60, 900]
 
 
 def test_quantized_numbers_are_those_of_real_relay() -> None:

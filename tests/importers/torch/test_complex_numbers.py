@@ -21,7 +21,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
 
 def _arithmetic(x: torch.Tensor, y: torch.Tensor) -> Any:
     powers = x.exp() + x.log() + x.sqrt() + x**3 + x**0.5 + x.reciprocal() + x.sgn() + x.rsqrt()
-    return (x + y) * (x - 2j) / y.conj() - x.real * y, powers, x.tanh() + x.acos() + x.sigmoid()
+    return (
+        (x + y) * (x - 2j) / y.conj() - x.real * y,
+        powers,
+        x.tanh() + x.acos() + x.sigmoid(),
+        (x * 1e-6).expm1() + (y * 1e-6).log1p() + x.log1p(),
+    )
 
 
 def _parts(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -31,7 +36,7 @@ def _parts(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 def _reductions(x: torch.Tensor, y: torch.Tensor) -> Any:
     norms = torch.linalg.vector_norm(x, ord=1), torch.linalg.norm(x), x.var(0), x.std()
-    return x.sum(), x.mean(1), x.prod(0), x.cumsum(0), torch.vdot(x[0], y[0]), *norms
+    return x.sum(), x.mean(1), x.prod(0), x.cumsum(0), x.cumprod(1), torch.vdot(x[0], y[0]), *norms
 
 
 def _movements(x: torch.Tensor, y: torch.Tensor) -> Any:

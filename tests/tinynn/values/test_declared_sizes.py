@@ -93,7 +93,7 @@ CASES = {
         *(SIZED, "return g(ones(n), ones(m))", (3, 3), (3, 1), "g: `y`", 1, 3),
     ),
     "an open argument": (
-        'def g(x: Tensor[("m",), f64], y: Tensor[("2*m",)], z) -> Tensor[("m",), f64]:\n    return x * y.sum()',
+        'def g(x: Tensor[("m",), f64], y: Tensor[("2*m",)], z) -> Tensor[("m",)]:\n    return x * y.sum()',
         *(SIZED, "return g(ones(n), ones(m), 1)", (3, 6), (3, 3), "g: `y`", 3, 6),
     ),
     "nested function": (

@@ -153,3 +153,19 @@ def test_what_cannot_be_transformed_is_refused(text: str, message: str) -> None:
     parameters = 'z: Tensor[(4, 4), c128], n: Tensor[("n",), c128], s: c64, b: Tensor[(4,), bf16]'
     (error,) = errors_of(f"def f({parameters}):\n    return {text}\n", {"np": np})
     assert error.message == message
+
+
+@pytest.mark.numpy_engine
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+@pytest.mark.parametrize("step", ["", ", 0.5"])
+def test_frequencies_of_no_samples_are_refused_by_the_call(name: str, step: str) -> None:
+    f = nnmagic.compile(f"def f(x: Tensor[('n',), f32]):\n    return {name}(x.shape[0]{step})\n")
+    with pytest.raises(ValueError, match=f"^{name}: the length is less than 1\n"):
+        f(np.zeros(0, np.float32))
+
+
+@pytest.mark.numpy_engine
+def test_frequencies_have_the_precision_of_the_distance() -> None:
+    f = nnmagic.compile("def f(x: Tensor[('n',), f32], d: f32):\n    return fftfreq(len(x), d)\n")
+    step = np.float32(0.1)
+    np.testing.assert_array_equal(f(np.zeros(7, np.float32), step), np.fft.fftfreq(7, step))
