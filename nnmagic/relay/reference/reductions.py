@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule, plain
@@ -50,7 +49,7 @@ def _highest(dtype: Any) -> Any:
 
 def _wide(data: Array) -> Any:
     """Return the dtype in which NumPy adds up a mean: float32 for halves."""
-    return np.dtype(np.float32) if data.dtype in (np.float16, ml_dtypes.bfloat16) else data.dtype
+    return np.dtype(np.float32) if data.dtype.name in ("float16", "bfloat16") else data.dtype
 
 
 def _mean(call: EvalCall, data: Array) -> Any:

@@ -16,7 +16,8 @@ from tests.importers.torch import operators  # noqa: E402 - behind the skip
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
 
-#: Functions that each use others of core ATen's operators.
+#: Functions that each use others of core ATen's operators, and those of importers/torch/operators/counting
+#: and importers/torch/operators/number_theory.
 NAMES = (
     *("add", "addmm", "amax", "arange", "argmax", "as_strided", "atan2", "bmm", "cat", "clamp", "cumsum"),
     *("diagonal", "div.floor_rounding", "expand", "flip", "fmod", "gather", "index_put", "index_select"),
@@ -24,18 +25,8 @@ NAMES = (
     *("nn.functional.group_norm", "nn.functional.layer_norm", "nn.functional.max_pool2d", "nonzero"),
     *("permute", "pow", "prod", "remainder", "round", "scatter_add", "scatter_reduce.amax", "select_scatter"),
     *("slice_scatter", "softmax", "sort", "split", "topk", "tril", "var", "where"),
-    *(
-        "bucketize",
-        "erfc",
-        "gcd",
-        "histc",
-        "item",
-        "lcm",
-        "ldexp",
-        "nextafter",
-        "searchsorted",
-        "special.erfcx",
-    ),
+    *("bincount", "bucketize", "erfc", "gcd", "histc", "item", "lcm", "ldexp", "mode", "nextafter"),
+    *("searchsorted", "special.erfcx"),
     *("angle", "diagonal_scatter", "index_reduce.mean", "logcumsumexp", "masked_select", "median"),
     *("nanmedian", "narrow_copy", "nn.functional.bilinear", "nn.functional.embedding", "put"),
     *("digamma", "dist", "lgamma", "polygamma.polygamma_n_4", "squeeze.multiple", "triu_indices"),
