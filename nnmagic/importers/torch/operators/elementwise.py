@@ -36,11 +36,16 @@ def _exp2(call: AtenCall) -> Value:
     return op("power", data.like(2), data)
 
 
+def _is_whole(data: Value) -> bool:
+    """Return whether rounding leaves a tensor as it is: complex numbers are not rounded, and refused."""
+    return not data.is_float and not is_complex(data.dtype)
+
+
 @operator("round")
 def _round(call: AtenCall) -> Value:
     data = wide(call["self"])
     digits = call.integer("decimals", 0)
-    if not data.is_float:
+    if _is_whole(data):
         if digits < 0:
             raise UnsupportedError("rounding integers to tens is not supported")
         return data
@@ -344,7 +349,7 @@ operators(
             "logical_not" if call["self"].dtype == "bool" else "bitwise_not", call["self"]
         ),
         "ceil floor trunc": lambda call: (
-            op(call.own_name, call["self"]) if call["self"].is_float else call["self"]
+            call["self"] if _is_whole(call["self"]) else op(call.own_name, call["self"])
         ),
         "clone alias detach lift_fresh_copy contiguous lift_fresh detach_copy alias_copy": lambda call: call[
             "self"
