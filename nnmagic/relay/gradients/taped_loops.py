@@ -31,7 +31,7 @@ from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.passes.rewriting import substitute
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.tuple_trees import Tree, items, leaf_types, leaves, nest, project, tree_of
-from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
+from nnmagic.relay.types import ANY, AnyDim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
     from nnmagic.relay.gradients.backward import Backward
@@ -84,7 +84,7 @@ def call_forward(
     loop: as this call begins it. env: what the names of the caller stand for.
     """
     substitution = dict[ir.Expr, ir.Expr](zip(loop.function.params, args, strict=True))
-    tapes = [_zeros(tape, loop, env, span) for tape in taped.tapes]
+    tapes = [_zeros(tape, loop, env, _count(loop, substitution, span), span) for tape in taped.tapes]
     params = (*loop.carried, *loop.fixed)
     first = ir.Call(
         ir.GlobalVar(taped.forward, span=span),
@@ -359,9 +359,18 @@ def _count(loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | 
 
 
 def _zeros(
-    tape: TensorType, loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | None
+    tape: TensorType,
+    loop: CountedRecursion,
+    env: Mapping[ir.Expr, ir.Expr],
+    count: ir.Expr,
+    span: Span | None,
 ) -> ir.Expr:
     """Return an empty tape; one of a named size is made from the array that has it."""
+    if loop.number == ANY:
+        rows = call("expand_dims", [call("maximum", [count, _number(0, span)], span)], span, axis=0)
+        sizes: list[ir.Expr] = [rows, *(ir.constant([dim], "int64", span=span) for dim in tape.shape[1:])]
+        shape = rows if len(sizes) == 1 else call("concatenate", [ir.Tuple(tuple(sizes))], span, axis=0)
+        return call("dyn.full", [ir.constant(0, tape.dtype, span=span), shape], span, shape=None)
     if loop.sized is None:
         return call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype)
     array, axis = loop.sized
