@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard, cast
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay import expr as ir
@@ -25,7 +26,7 @@ from nnmagic.relay.gradients.expansions import expand
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
-from nnmagic.relay.gradients.vjp_call import VjpCall
+from nnmagic.relay.gradients.vjp_call import Part, Update, VjpCall
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
@@ -42,6 +43,8 @@ class _Scope:
     taped: dict[ir.Var, TapedCall] = field(default_factory=dict)
     #: The residuals of calls of functions that have a rule of their own.
     residuals: dict[ir.Var, list[ir.Expr]] = field(default_factory=dict)
+    #: What names in branches stand for that are not computed again in the backward pass.
+    reads: dict[ir.Var, ir.Expr] = field(default_factory=dict)
 
 
 class Backward:
@@ -68,10 +71,14 @@ class Backward:
         seed: Tree,
         *,
         valued: bool,
+        reads: Mapping[ir.Var, ir.Expr] | None = None,
     ) -> tuple[ir.Expr | None, Cotangents]:
-        """Return the value of a block (if ``valued``) and the cotangents of the names that it uses."""
+        """Return the value of a block (if ``valued``) and the cotangents of the names that it uses.
+
+        ``reads``: what names stand for that are not to be computed.
+        """
         block = blocks.block_of(expr)
-        scope = _Scope(dict(env), active)
+        scope = _Scope(dict(env), active, reads=dict(reads or {}))
         cotangents = Cotangents(scope.env, self.data_types)
         bindings, tail = list(block.bindings), None
         # The value and its cotangents come out of one decision then; any other branch is decided
@@ -88,9 +95,14 @@ class Backward:
         return result, cotangents
 
     @staticmethod
-    def scope(env: dict[ir.Expr, ir.Expr], active: dict[ir.Expr, Tree]) -> _Scope:
-        """Return the scope of a block: what its names stand for, and which of them are active."""
-        return _Scope(env, active)
+    def scope(
+        env: dict[ir.Expr, ir.Expr], active: dict[ir.Expr, Tree], reads: Mapping[ir.Var, ir.Expr]
+    ) -> _Scope:
+        """Return the scope of a block: what its names stand for, and which of them are active.
+
+        ``reads``: what names in branches stand for that are not computed again.
+        """
+        return _Scope(env, active, reads=dict(reads))
 
     @staticmethod
     def add(cotangents: Cotangents, var: ir.Expr, tree: Tree, scope: _Scope) -> None:
@@ -102,7 +114,7 @@ class Backward:
         for var, value in bindings:
             self._bindings[var] = value
             if var not in scope.env:
-                scope.env[var] = self._forward(var, value, scope)
+                scope.env[var] = scope.reads.get(var) or self._forward(var, value, scope)
 
     def _forward(self, var: ir.Var, value: ir.Expr, scope: _Scope) -> ir.Expr:
         """Return the value of a binding; that of a loop of known length is on tapes, if it is active."""
@@ -122,6 +134,15 @@ class Backward:
                 args = [blocks.rename(arg, scope.env) for arg in value.args]
                 result, scope.taped[var] = call_forward(taped, loop, args, scope.env, value.span)
                 return result
+        # What a branch reads of an array that changes afterwards could not be read again: the array
+        # would be copied, in each round of a loop.
+        if isinstance(value, ir.If) and has_leaf(scope.active.get(var)):
+            reading, names = blocks.with_reads(value)
+            if names and not scope.reads.keys() >= set(names):
+                decided = blocks.forward(reading, scope.env)
+                result, *reads = items(decided, 1 + len(names))
+                scope.reads |= dict(zip(names, reads, strict=True))
+                return result
         return blocks.forward(value, scope.env)
 
     def pull(self, bindings: Sequence[tuple[ir.Var, ir.Expr]], scope: _Scope, cotangents: Cotangents) -> None:
@@ -130,6 +151,11 @@ class Backward:
         # the binding is reached.
         for var, value in reversed(bindings):
             if has_leaf(scope.active.get(var)):
+                if _is_taken_row(value):
+                    # x[i][j] is an element of x: an array like x[i] for its cotangent would cost
+                    # each round of a loop a whole row.
+                    for part in cotangents.take_parts(var):
+                        self.add(cotangents, value.args[0], _within_taken(part, value, scope.env), scope)
                 tree = cotangents.of(var)
                 if has_leaf(tree):
                     self._pull(var, value, scope, tree, cotangents)
@@ -240,7 +266,7 @@ class Backward:
             value = self.data_types.without_wildcards(value)
         variables = blocks.fresh_variables(value)
         arms = [
-            self.of_block(body, {**scope.env, **new}, scope.active, seed, valued=valued)
+            self.of_block(body, {**scope.env, **new}, scope.active, seed, valued=valued, reads=scope.reads)
             for body, new in zip(blocks.branches(value), variables, strict=True)
         ]
         if isinstance(value, ir.Match) and is_taken_apart:
@@ -436,6 +462,25 @@ class Backward:
         attrs |= {BACKWARD_LOOP: 1} if LOOP in function.attrs else {}
         self.made[helper] = ir.Function(tuple(params), body, result, attrs=attrs, span=function.span)
         return helper
+
+
+def _is_taken_row(value: ir.Expr) -> TypeGuard[ir.Call]:
+    """Return whether a value is what an array has at one index along an axis."""
+    if ir.operator_of(value) != "take" or not isinstance(value, ir.Call):
+        return False
+    index, attrs = blocks.type_of(value.args[1]), value.attrs
+    is_one = isinstance(index, TensorType) and not index.shape and index.dtype != "bool"
+    return is_one and attrs["axis"] is not None and attrs["mode"] == "fast" and not attrs["batch_dims"]
+
+
+def _within_taken(part: Part, value: ir.Call, env: Mapping[ir.Expr, ir.Expr]) -> Update:
+    """Return the contribution to an array of a part of what is taken from it."""
+    whole, index = blocks.type_of(value.args[0]), blocks.type_of(value.args[1])
+    assert isinstance(whole, TensorType)
+    assert isinstance(index, TensorType)
+    at = TensorExpr(blocks.rename(value.args[1], env), index.dtype, value.span)
+    axis = int(cast("int", value.attrs["axis"])) % len(whole.shape)
+    return part.within(axis, at).update()
 
 
 def _ends_in_branches(block: blocks.LetBlock) -> bool:

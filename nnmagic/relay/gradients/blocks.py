@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+import numpy as np
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.passes.scopes import opens_sizes
 from nnmagic.relay.structure.traverse import pattern_vars
-from nnmagic.relay.types import Type
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type
 
 
 def type_of(expr: ir.Expr) -> Type:
@@ -47,6 +50,69 @@ def arm_variables(expr: ir.If | ir.Match) -> list[list[ir.Var]]:
     if isinstance(expr, ir.If):
         return [[], []]
     return [list(pattern_vars(clause.lhs)) for clause in expr.clauses]
+
+
+def bindings_with_reads(var: ir.Var, value: ir.If) -> tuple[list[tuple[ir.Var, ir.Expr]], list[ir.Var]]:
+    """Return bindings of a decision, and of the elements that its branches read, by their names there."""
+    decided, names = with_reads(value)
+    if not names:
+        return [(var, value)], []
+    whole = ir.Var(var.name_hint, decided.checked_type, checked_type=decided.checked_type)
+    parts = (
+        (each, ir.TupleGetItem(whole, at, checked_type=type_of(each)))
+        for at, each in enumerate([var, *names])
+    )
+    return [(whole, decided), *parts], names
+
+
+def with_reads(expr: ir.If) -> tuple[ir.If, list[ir.Var]]:
+    """Return a decision that gives the elements that its branches read of arrays, too, and their names there.
+
+    The result is a tuple of its value and of these; an element of the branch that is not taken is zero.
+    """
+    bodies = list[LetBlock]()
+    kept: list[list[ir.Var]] = []
+    for branch in (expr.true_branch, expr.false_branch):
+        block, bindings, reads = block_of(branch), list[tuple[ir.Var, ir.Expr]](), list[ir.Var]()
+        for var, value in block.bindings:
+            if isinstance(value, ir.If):
+                more, names = bindings_with_reads(var, value)
+                bindings += more
+                reads += names
+                continue
+            if reads_element(value):
+                reads.append(var)
+            bindings.append((var, value))
+        kept.append(reads)
+        bodies.append(LetBlock(tuple(bindings), block.result))
+    names = [var for reads in kept for var in reads]
+    if not names:
+        return expr, []
+    type_ = TupleType((type_of(expr), *map(type_of, names)))
+    made = []
+    for body, reads in zip(bodies, kept, strict=True):
+        fields = (body.result, *(var if var in reads else _zero(var) for var in names))
+        whole = ir.Var("kept", type_, checked_type=type_)
+        result: ir.Expr = whole
+        for var, value in reversed(
+            (*body.bindings, (whole, ir.Tuple(fields, span=expr.span, checked_type=type_)))
+        ):
+            result = ir.Let(var, value, result, checked_type=type_)
+        made.append(result)
+    return ir.If(expr.cond, made[0], made[1], span=expr.span, checked_type=type_), names
+
+
+def reads_element(value: ir.Expr) -> TypeGuard[ir.Call]:
+    """Return whether a value is an element that is read of an array."""
+    type_ = value.checked_type
+    is_element = isinstance(type_, TensorType) and not type_.shape
+    return is_element and ir.operator_of(value) in ("take", "gather_nd")
+
+
+def _zero(var: ir.Var) -> ir.Constant:
+    type_ = type_of(var)
+    assert isinstance(type_, TensorType)
+    return ir.Constant(np.zeros((), NUMPY_DTYPES[type_.dtype]), span=var.span, checked_type=type_)
 
 
 def with_branches(

@@ -10,7 +10,7 @@ from nnmagic.relay.gradients.blocks import LetBlock, block_of, type_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.structure.callgraph import is_call, mentions
 from nnmagic.relay.structure.tuple_trees import leaf_types
-from nnmagic.relay.types import AnyDim, Dim, TensorType
+from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class CountedRecursion:
     """A function ``f(..., i, ...) = if (i < end) {round; f(..., i + step, ...)} else {exit}``.
 
     number: the number of rounds, an int or the named size of ``sized``: an array of the caller, and its
-    axis. end: the parameter that is the end, if that is a named size. counter: the parameter that counts;
+    axis; a size without a name if it is any other number. end: the parameter that is the end, if that is
+    not an int. counter: the parameter that counts;
     its value in round k is ``start + k * step``. carried: the parameters that rounds change; ``fixed`` keep
     their values. round: the bindings of a round before the call. again: the arguments of the next round.
     exit: the block of the result.
@@ -105,9 +106,10 @@ def counted_loop(
             return None
     else:
         end, sized, size = _sized_end(last, fixed, env, resolve)
-        if not isinstance(size, AnyDim) or size.label is None or (start, step) != (0, 1):
+        if end is None or (start, step) != (0, 1):
             return None
-        number = size
+        number = size if isinstance(size, AnyDim) and size.label is not None else ANY
+        sized = None if number == ANY else sized
     carried = tuple(param for param in function.params if param not in fixed and param is not counter)
     if not all(isinstance(leaf, TensorType) for param in carried for leaf in leaf_types(type_of(param))):
         return None

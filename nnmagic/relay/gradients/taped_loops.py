@@ -15,14 +15,23 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.gradients.activity import FunctionActivity
-from nnmagic.relay.gradients.blocks import forward, forward_block, fresh, rename, type_of
+from nnmagic.relay.gradients.blocks import (
+    bindings_with_reads,
+    forward,
+    forward_block,
+    fresh,
+    reads_element,
+    rename,
+    type_of,
+)
 from nnmagic.relay.gradients.cotangents import Cotangents
 from nnmagic.relay.gradients.counted_loops import CountedRecursion
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.ops.declaration import Trait, traits_of
+from nnmagic.relay.passes.rewriting import substitute
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.structure.tuple_trees import Tree, items, leaf_types, leaves, nest, project, tree_of
-from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
+from nnmagic.relay.types import ANY, AnyDim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
     from nnmagic.relay.gradients.backward import Backward
@@ -75,7 +84,7 @@ def call_forward(
     loop: as this call begins it. env: what the names of the caller stand for.
     """
     substitution = dict[ir.Expr, ir.Expr](zip(loop.function.params, args, strict=True))
-    tapes = [_zeros(tape, loop, env, span) for tape in taped.tapes]
+    tapes = [_zeros(tape, loop, env, _count(loop, substitution, span), span) for tape in taped.tapes]
     params = (*loop.carried, *loop.fixed)
     first = ir.Call(
         ir.GlobalVar(taped.forward, span=span),
@@ -145,11 +154,16 @@ class LoopTaper:
         for param in loop.carried:
             own = [leaf for leaf, (of, _) in stored.items() if of is param]
             env[param] = nest(tree_of(iter(own), type_of(param)))
+        round_, in_branches = _with_reads(loop.round)
         products: dict[ir.Var, ir.Var] = {
-            ir.Var(var.name_hint, type_of(var)): var for var, value in loop.round if _is_expensive(var, value)
+            ir.Var(var.name_hint, type_of(var)): var
+            for var in (*(var for var, value in loop.round if self._is_kept(var, value)), *in_branches)
         }
-        env.update({var: placeholder for placeholder, var in products.items()})
-        seeds, results, field_types = self._pull_round(env)
+        meanings: dict[ir.Var, ir.Expr] = {var: placeholder for placeholder, var in products.items()}
+        env.update({var: meanings[var] for var, _ in loop.round if var in meanings})
+        seeds, results, field_types = self._pull_round(env, {var: meanings[var] for var in in_branches})
+        like = {leaf: seeds[path] for leaf, path in stored.items() if path in seeds}
+        results = _in_shape_of(results, like)
         # Only values that the cotangents of a round mention are stored: a loop that only adds needs
         # none.
         needed = _free(results)
@@ -176,18 +190,31 @@ class LoopTaper:
             before = _number(loop.number - 1, self.span)
         # The backward loop counts up, and visits round n - 1 - k in its round k.
         body = ir.Let(last, call("subtract", [before, place], self.span), body)
-        self._define(names[1], place, env, (*seeds, *fixed, *variables), body, seeds, field_types)
+        given = list(seeds.values())
+        self._define(names[1], place, env, (*given, *fixed, *variables), body, given, field_types)
         paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in taped]
-        self._define_forward(names[0], paths, tapes)
+        self._define_forward(names[0], round_, paths, tapes)
         return TapedLoop(loop, self.activity, names[0], names[1], tapes)
 
-    def _pull_round(self, env: dict[ir.Expr, ir.Expr]) -> tuple[list[ir.Var], list[ir.Expr], list[Type]]:
-        """Pull cotangents through a round; return their variables, their values before it, and types."""
+    def _is_kept(self, var: ir.Var, value: ir.Expr) -> bool:
+        """Return whether a tape has a value: that of an expensive operator, or an element of what changes.
+
+        The array that it is read from need not be stored then, of which each round changes an element.
+        """
+        return _is_expensive(var, value) or (reads_element(value) and value.args[0] not in self.loop.fixed)
+
+    def _pull_round(
+        self, env: dict[ir.Expr, ir.Expr], reads: Mapping[ir.Var, ir.Expr]
+    ) -> tuple[dict[tuple[ir.Var, int], ir.Var], list[ir.Expr], list[Type]]:
+        """Pull cotangents through a round; return their variables, their values before it, and types.
+
+        Each variable is of a leaf of a parameter. ``reads``: what names in branches stand for.
+        """
         loop, active = self.loop, dict(self.activity.active)
-        scope = self.backward.scope(env, active)
+        scope = self.backward.scope(env, active, reads)
         self.backward.run(loop.round, scope)
         cotangents = Cotangents(scope.env, self.backward.data_types)
-        seeds: list[ir.Var] = []
+        seeds: dict[tuple[ir.Var, int], ir.Var] = {}
         for param in (*loop.carried, *loop.fixed):
             leaves: list[ir.Var | None] = []
             for type_, flows in zip(
@@ -195,7 +222,7 @@ class LoopTaper:
             ):
                 own = self.backward.data_types.cotangent_type(type_)
                 leaves.append(ir.Var(f"d_{param.name_hint}", own, span=self.span) if flows else None)
-            seeds += [cotangent for cotangent in leaves if cotangent is not None]
+            seeds |= {(param, at): each for at, each in enumerate(leaves) if each is not None}
             self.backward.add(cotangents, loop.again[param], tree_of(iter(leaves), type_of(param)), scope)
         self.backward.pull(loop.round, scope, cotangents)
         results: list[ir.Expr] = []
@@ -203,10 +230,14 @@ class LoopTaper:
             filled = cotangents.filled(param, scope.env[param])
             active_leaves = _active_leaves(self.activity, param)
             results += [leaf for leaf, flows in zip(filled, active_leaves, strict=True) if flows]
-        return seeds, results, [type_of(seed) for seed in seeds]
+        return seeds, results, [type_of(seed) for seed in seeds.values()]
 
     def _define_forward(
-        self, name: str, paths: Sequence[ir.Var | tuple[ir.Var, int]], tapes: Sequence[TensorType]
+        self,
+        name: str,
+        round_: Sequence[tuple[ir.Var, ir.Expr]],
+        paths: Sequence[ir.Var | tuple[ir.Var, int]],
+        tapes: Sequence[TensorType],
     ) -> None:
         """Define the loop that runs the rounds and stores values of each."""
         loop, place = self.loop, ir.Var("round", _INDEX, span=self.span)
@@ -216,7 +247,7 @@ class LoopTaper:
         variables = [ir.Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
         counter = fresh(loop.counter)
         env[loop.counter] = counter
-        for var, value in loop.round:
+        for var, value in round_:
             env[var] = forward(value, env)
         row = call("expand_dims", [place], self.span, axis=0)
         stored = []
@@ -279,6 +310,41 @@ def _is_static(var: ir.Var) -> bool:
     return isinstance(type_, TensorType) and all(isinstance(dim, int) for dim in type_.shape)
 
 
+def _with_reads(
+    round_: Sequence[tuple[ir.Var, ir.Expr]],
+) -> tuple[list[tuple[ir.Var, ir.Expr]], list[ir.Var]]:
+    """Return a round whose branches give the elements that they read, too, and the names of these."""
+    bindings, names = list[tuple[ir.Var, ir.Expr]](), list[ir.Var]()
+    for var, value in round_:
+        if isinstance(value, ir.If):
+            more, found = bindings_with_reads(var, value)
+            bindings += more
+            names += found
+        else:
+            bindings.append((var, value))
+    return bindings, names
+
+
+#: Operators that read the shape of their first operand alone.
+_OF_SHAPES = frozenset(("zeros_like", "ones_like", "shape_of"))
+
+
+def _in_shape_of(exprs: Sequence[ir.Expr], like: Mapping[ir.Var, ir.Var]) -> list[ir.Expr]:
+    """Return expressions with others of the same shape for variables of which they need the shape alone."""
+    used = {
+        part
+        for node in post_order(ir.Tuple(tuple(exprs)))
+        if ir.operator_of(node) not in _OF_SHAPES
+        for part in ir.children(node)
+    }
+    shapes: dict[ir.Expr, ir.Expr] = {
+        leaf: other for leaf, other in like.items() if leaf not in used and leaf not in exprs
+    }
+    replaced = substitute(ir.Tuple(tuple(exprs)), shapes) if shapes else ir.Tuple(tuple(exprs))
+    assert isinstance(replaced, ir.Tuple)
+    return list(replaced.fields)
+
+
 def _free(exprs: Sequence[ir.Expr]) -> set[ir.Expr]:
     """Return the variables that expressions use."""
     return {node for node in post_order(ir.Tuple(tuple(exprs))) if isinstance(node, ir.Var)}
@@ -293,9 +359,18 @@ def _count(loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | 
 
 
 def _zeros(
-    tape: TensorType, loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | None
+    tape: TensorType,
+    loop: CountedRecursion,
+    env: Mapping[ir.Expr, ir.Expr],
+    count: ir.Expr,
+    span: Span | None,
 ) -> ir.Expr:
     """Return an empty tape; one of a named size is made from the array that has it."""
+    if loop.number == ANY:
+        rows = call("expand_dims", [call("maximum", [count, _number(0, span)], span)], span, axis=0)
+        sizes: list[ir.Expr] = [rows, *(ir.constant([dim], "int64", span=span) for dim in tape.shape[1:])]
+        shape = rows if len(sizes) == 1 else call("concatenate", [ir.Tuple(tuple(sizes))], span, axis=0)
+        return call("dyn.full", [ir.constant(0, tape.dtype, span=span), shape], span, shape=None)
     if loop.sized is None:
         return call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype)
     array, axis = loop.sized

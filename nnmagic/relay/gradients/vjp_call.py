@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias, cast
@@ -19,9 +19,43 @@ from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A contribution that adds to some elements of a cotangent: ``apply`` takes the rest of it."""
+    """A contribution that adds to some elements of a cotangent: ``apply`` takes the rest of it.
+
+    ``part``: which, if they are those at one index along some axes.
+    """
 
     apply: Callable[[Expr], Expr]
+    part: Part | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is added to the elements at one index along some axes: ``places`` has the indices by axis."""
+
+    rank: int
+    places: Mapping[int, TensorExpr]
+    added: TensorExpr
+
+    def update(self) -> Update:
+        """Return the contribution of this part alone."""
+        return Update(self._apply, self)
+
+    def within(self, axis: int, index: TensorExpr) -> Part:
+        """Return the part of an array of which the array of this part is what ``take`` gives."""
+        places = {other + (other >= axis): place for other, place in self.places.items()}
+        return Part(self.rank + 1, {**places, axis: index}, self.added)
+
+    def _apply(self, total: Expr) -> Expr:
+        axes = sorted(self.places)
+        order = [*axes, *(axis for axis in range(self.rank) if axis not in self.places)]
+        back = [order.index(axis) for axis in range(self.rank)]
+        rows = [self.places[axis].op("expand_dims", axis=0) for axis in axes]
+        where = rows[0]
+        if len(rows) > 1:
+            fields = tuple(row.cast("int64").expr for row in rows)
+            where = TensorExpr(Tuple(fields, span=where.span), "int64", where.span).op("concatenate", axis=0)
+        base = TensorExpr(total, self.added.dtype, self.added.span).transpose(order)
+        return base.op("scatter_nd", where, self.added, mode="add").transpose(back).expr
 
 
 #: Contributions to a value's cotangent: a list for a tuple; None where nothing flows.

@@ -13,6 +13,7 @@ from nnmagic.engine.relax.codegen.assignment_conflicts import find_conflicts
 from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
 from nnmagic.engine.relax.codegen.recomputed_broadcasts import recompute_broadcasts
 from nnmagic.engine.relax.codegen.reduction_prologues import fuse_before_reductions
+from nnmagic.engine.relax.codegen.sinking import sink_changes
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
 from nnmagic.engine.relax.legalize.registry import OPAQUE
@@ -63,7 +64,7 @@ def fuse_kernels(
         kernels = [function for function in fused.functions.values() if isinstance(function, tirx.PrimFunc)]
         if not any(is_huge(kernel) or has_empty_buffer(kernel) for kernel in kernels):
             last.insert(0, transform.RewriteDataflowReshape())
-        return run_passes(last, fused)
+        return sink_changes(run_passes(last, fused))
 
 
 def run_passes(passes: Iterable[Pass], module: tvm.IRModule) -> tvm.IRModule:

@@ -199,7 +199,9 @@ class _FunctionAnalysis:
         self.unstable: set[int] = set()
         self.plan = InPlacePlan()
         self.changed: set[int] = set()
+        #: Where variables are used, and where a field of one is.
         self.uses: dict[RelaxExpr, list[_Path]] = {}
+        self.field_uses: dict[RelaxExpr, list[tuple[int, _Path]]] = {}
         self.memory: dict[RelaxExpr, _Memory] = {}
         #: The variables whose arrays may be in some memory.
         self.holders: dict[_Root, list[RelaxExpr]] = {}
@@ -239,6 +241,8 @@ class _FunctionAnalysis:
             case relax.Tuple(fields=fields):
                 for field in fields:
                     self._use(field, path)
+            case relax.TupleGetItem(tuple_value=relax.Var() as whole, index=index):
+                self.field_uses.setdefault(whole, []).append((int(index), path))
             case relax.TupleGetItem(tuple_value=whole):
                 self._use(whole, path)
             case ir.Call(args=args):
@@ -341,7 +345,7 @@ class _FunctionAnalysis:
 
         It is the caller's, or one of which a loop changes regions.
         """
-        if len(path) > (1 if self.var is None else 3) or self.planning.holds_element(var):
+        if (self.var is None and len(path) > 1) or self.planning.holds_element(var):
             return None
         memories = [frozenset(_roots(self._evaluate(array))) for array in arrays]
         if self.var is not None and not any(root.param in self.changed for each in memories for root in each):
@@ -385,8 +389,15 @@ class _FunctionAnalysis:
             _is_after(use, path)
             for root in memory
             for var in self.holders[root]
-            for use in self.uses.get(var, ())
+            for use in (*self.uses.get(var, ()), *self._uses_of_fields(var, root))
         )
+
+    def _uses_of_fields(self, var: RelaxExpr, root: _Root) -> Iterator[_Path]:
+        """Yield where fields of a variable are used that may be in some memory."""
+        memory = self.memory[var]
+        for index, path in self.field_uses.get(var, ()):
+            if not isinstance(memory, tuple) or root in _roots(memory[index]):
+                yield path
 
     def _change(self, memory: frozenset[_Root]) -> frozenset[_Root]:
         """Return the memory after a change of it."""

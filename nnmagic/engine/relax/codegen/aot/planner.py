@@ -108,6 +108,8 @@ class ProgramPlanner:
         decide_checks(self.program)
         compute_late_values_last(self.program)
         point_at_parts(self.program)
+        # It adds steps, among which the place of a call of a function in itself is found afterwards.
+        version_loops(self.program)
         for var, native in self.functions.items():
             native.recursion = find_linear_recursion(native)
             if native.recursion is not None:
@@ -115,7 +117,6 @@ class ProgramPlanner:
                 native.counts_rounds = UNLIMITED not in (self.module[var].attrs or {})
         for native in self.program.functions:
             self._check_parallel(native)
-        version_loops(self.program)
         if self.program.entry.result_dims:
             _leave_results(self.program.entry)
         for native in self.program.functions:
