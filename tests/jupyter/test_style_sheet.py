@@ -23,6 +23,8 @@ class Shell:
         self.user_ns: dict[str, object] = {}
         self.shown: list[dict[str, str]] = []
         self.display_pub = SimpleNamespace(publish=self.shown.append)
+        self.events = SimpleNamespace(unregister=lambda _event, function: self.ended.append(function))
+        self.ended: list[object] = []
         self.kernel = SimpleNamespace(get_parent=lambda: {"content": {"allow_stdin": allow_stdin}})
 
 
@@ -74,6 +76,7 @@ def test_elsewhere_each_output_has_it(run: Any, front_end: str, monkeypatch: pyt
         monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
     run(shell, "a")
     assert not shell.shown
+    assert shell.ended == [style_sheet.show_style_sheet], "it asks no more"
     assert page().startswith("<style>")
     assert marks(".v0{}") == "<style>.v0{}</style>"
 
