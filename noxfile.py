@@ -253,7 +253,7 @@ def python_of(folder: Path) -> Path:
 
 
 def install(session: nox.Session, *requests: list[str], folder: Path | None = None) -> None:
-    """Install with pip, once until pyproject.toml changes.
+    """Install with pip, once until pyproject.toml or the version changes.
 
     Args:
         session: whose environment it is.
@@ -262,7 +262,8 @@ def install(session: nox.Session, *requests: list[str], folder: Path | None = No
 
     """
     folder = folder or Path(session.virtualenv.location)
-    content = (ROOT / "pyproject.toml").read_bytes() + repr(requests).encode()
+    declared = (ROOT / "pyproject.toml", ROOT / "nnmagic" / "_version.py")
+    content = b"".join(path.read_bytes() for path in declared) + repr(requests).encode()
     digest, stamp = hashlib.sha256(content).hexdigest(), folder / "installed"
     if stamp.exists() and stamp.read_text() == digest:
         return

@@ -54,7 +54,7 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": language})
     for index, cell in enumerate(notebook.cells):
-        tags = [tag for tag in cell.metadata.get("tags", ()) if tag != "raises-exception"]
+        tags = [tag for tag in cell.metadata.get("tags", ()) if tag != "nbval-raises-exception"]
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         cell.id = f"cell-{index}"
     return notebook

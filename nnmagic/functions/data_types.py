@@ -19,7 +19,6 @@ from nnmagic.relay.structure.used_types import with_field_types
 from nnmagic.relay.types import TypeCall, TypeVar
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.namespace.compiled_values import CompiledType
-from nnmagic.tinynn.namespace.linking import format_constructors
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import hide_frames, short_errors
 
@@ -43,6 +42,8 @@ class DataType:
             constructor.name: DataConstructor(constructor, compiled)
             for constructor in compiled.type.constructors
         }
+        from nnmagic.tinynn.namespace.linking import format_constructors  # with the language
+
         listed = "\n".join(f"  {name}.{shown!s}" for shown in constructors.values())
         intro = (
             info.docstring

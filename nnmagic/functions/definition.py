@@ -151,10 +151,12 @@ class Definition:
     @Cached
     def types(self) -> Mapping[str, DataType]:
         """Return the data types of its module, except that of assertions."""
+        types = self.module.types
+        if not types:
+            return MappingProxyType(_Types({}))
         from nnmagic.functions.data_types import data_type
         from nnmagic.tinynn.namespace.name_resolution import is_assertion
 
-        types = self.module.types
         made = {
             name: data_type(name, types, self.infos) for name, data in types.items() if not is_assertion(data)
         }

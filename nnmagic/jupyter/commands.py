@@ -10,7 +10,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnmagic.cache import Store
 from nnmagic.diagnostics import closest
@@ -22,7 +22,9 @@ from nnmagic.jupyter.cell_output import SHOWN, render_function
 from nnmagic.jupyter.errors import TYPED, MagicError
 from nnmagic.rendering.bar_table import Bar, bar_table
 from nnmagic.rendering.output import Output, Section, plain, table
-from nnmagic.tinynn.editor.symbols import Symbol
+
+if TYPE_CHECKING:
+    from nnmagic.tinynn.editor.symbols import Symbol
 
 
 @dataclass(frozen=True, slots=True)

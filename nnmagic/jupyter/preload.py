@@ -152,8 +152,8 @@ def _is_in_cell() -> bool:
     """Return whether a cell of IPython is what runs."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        names = frame.f_code.co_name, frame.f_globals.get("__name__")
-        if names == ("run_code", "IPython.core.interactiveshell"):
+        is_named_so = frame.f_code.co_name == "run_code"
+        if is_named_so and frame.f_globals.get("__name__") == "IPython.core.interactiveshell":
             return True
         frame = frame.f_back
     return False

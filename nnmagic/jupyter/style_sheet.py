@@ -22,7 +22,10 @@ def show_style_sheet(result: ExecutionResult) -> None:
     """Add the style sheet to the outputs of a cell that has run: of the first one, whenever it runs."""
     global _below
     shell, cell = get_ipython(), getattr(result.info, "cell_id", None)
-    if shell is None or (PAGE.has_sheet and (cell is None or cell != _below)) or not _share_a_page(shell):
+    if shell is None or (PAGE.has_sheet and (cell is None or cell != _below)):
+        return
+    if not _share_a_page(shell):
+        shell.events.unregister("post_run_cell", show_style_sheet)  # nothing will change that
         return
     PAGE.has_sheet, _below = True, cell
     shell.display_pub.publish({"text/html": shared_sheet(), "text/latex": "", "text/plain": ""})

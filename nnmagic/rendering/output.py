@@ -74,8 +74,8 @@ def table(
 ) -> Section:
     """Return a table: rows of cells under a header, with ``note`` above. A cell may have several lines.
 
-    The cells of the column ``code`` are code. ``text_rows`` are the rows with their lines broken, for the text
-    alone: a page breaks them where it must.
+    The cells of the column ``code`` are code. ``text_rows`` are the rows with their lines broken, for the
+    text alone: a page breaks them where it must.
     """
     text = table_text(rows if text_rows is None else text_rows, header)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)

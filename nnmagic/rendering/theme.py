@@ -78,7 +78,7 @@ def _token_rules() -> str:
     for name, notebook, code, light, dark in _TOKENS.values():
         if light:
             themed = f"var({notebook}, var(--vscode-{code}, light-dark({light}, {dark})))"
-            rules.append(f".nnmagic .{name} {{ color: {light} !important; color: {themed} !important; }}")
+            rules.append(f".nnmagic .{name} {{ color: {themed} !important; }}")
     return "\n".join(rules)
 
 

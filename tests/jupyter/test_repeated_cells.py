@@ -70,7 +70,7 @@ def count_calls(kernel: Kernel, cache: Path, cell: str, name: str) -> tuple[int,
     kernel.run(f"import os\nos.environ['NNMAGIC_CACHE_DIR'] = {str(cache)!r}")
     for source in (BEGIN, COUNTING, cell, cell, BETWEEN_EVENTS, cell, cell):
         kernel.run(source, live=True)
-    (printed,) = kernel.run(COUNTED.format(name=name))
+    (printed,) = kernel.run(COUNTED.format(name=name), live=True)
     calls, nbytes, *result = ast.literal_eval(printed.text)
     assert result == ["memory", "found in memory"]
     return calls, nbytes

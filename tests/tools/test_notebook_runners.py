@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,15 @@ def test_nbconvert_executes_a_notebook(notebook: Path) -> None:
     assert cell["text/plain"].startswith("def @foo(%x: Tensor[(?), float32]) -> Tensor[(?), float32] {")
     assert "<script" not in cell["text/html"]
     assert printed["stdout"] == "[1. 1. 9.]\n"
+
+
+def test_pages_of_markdown_have_no_rules_of_style(notebook: Path) -> None:
+    pytest.importorskip("nbconvert", reason="`make test-tools` installs nbconvert")
+    run("nbconvert", "--to", "markdown", "--execute", notebook, folder=notebook.parent)
+    text = notebook.with_suffix(".md").read_text()
+    assert "<style" not in text
+    (page,) = re.findall(r'<div class="nnmagic">.*?</div>\n', text, flags=re.DOTALL)
+    assert "\n\n" not in page, "Markdown takes it as HTML to its end"
 
 
 def test_papermill_sets_what_a_cell_captures(notebook: Path) -> None:
