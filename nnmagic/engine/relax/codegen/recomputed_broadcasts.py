@@ -16,6 +16,7 @@ from tvm import relax, tirx
 
 from nnmagic.engine.relax.legalize.kernel_cache import with_parts
 from nnmagic.engine.relax.legalize.registry import BROADCAST, INJECTIVE, REDUCES, REDUCTION
+from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
 from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
 from nnmagic.engine.relax.tir.builders import static_int
@@ -44,6 +45,8 @@ def recompute_broadcasts(module: tvm.IRModule) -> tvm.IRModule:
 
 def _is_cheap(kernel: tirx.PrimFunc) -> bool:
     """Return whether a kernel computes an array by few instructions from arrays that are all smaller."""
+    if COPIES_COLUMNS in kernel.attrs:  # of rows, there are no copies to save
+        return True
     read = read_kernel(kernel)
     *sources, result = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     if int(kernel.attrs["op_pattern"]) > (INJECTIVE if len(sources) == 1 else BROADCAST):
