@@ -7,6 +7,7 @@ negative ones count from the end where Relay lets them, others are clamped. None
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeGuard
 
@@ -54,9 +55,9 @@ _FUSABLE = {"op_pattern": INJECTIVE}
 
 def _take_with_mode(call: OpCall) -> Value:
     """Lower ``take``; in the mode "fast", which leaves indices out of range undefined, they are errors."""
-    wrapped = _find_wrapped(call)
-    if wrapped is not None:
-        return call.te(partial(_take_wrapped, call.attrs, *wrapped), call.args[0], primfunc_attrs=_FUSABLE)
+    extension = _Extension.of(call) if call.attrs["axis"] is not None else None
+    if extension is not None:
+        return extension.lower(call)
     if call.attrs["mode"] != "fast":
         size = _taken_size(call)
         if size is not None:
@@ -123,9 +124,8 @@ def _counted_from_end(call: OpCall) -> Value | None:
 
     They are checked, and counted from the end, where they are read: nothing else may need the array.
     """
-    where = call.node.args[1]
-    bound = call.builder.lookup_binding(call.args[1]) if isinstance(call.args[1], relax.Var) else None
-    if not (_is_call(where, "where") and isinstance(bound, relax.Call) and bound.op == _CALL_TIR):
+    where, operands = call.node.args[1], _kernel_operands(call, call.args[1])
+    if not (_is_call(where, "where") and operands):
         return None
     negative, moved, indices = where.args
     if not (_is_call(negative, "less") and _is_call(moved, "add") and shape_of(call.args[1])):
@@ -133,45 +133,79 @@ def _counted_from_end(call: OpCall) -> Value | None:
     (lhs, zero), (rhs, size) = negative.args, moved.args
     if not (lhs is rhs is indices and isinstance(zero, Constant) and not zero.data.any()):
         return None
-    return bound.args[1].fields[2] if _is_size_of(size, call) else None
+    return operands[2] if _is_size_of(size, call) else None
 
 
-def _find_wrapped(call: OpCall) -> tuple[int, int] | None:
-    """Return two numbers of a ``take`` at ``(arange(size + more) - shift) % max(size, 1)``, None of another.
+@dataclass(frozen=True, slots=True)
+class _Extension:
+    """A ``take`` at ``arange(count) - before``, in the axis by wrapping around or at the nearest end.
 
-    This is how axes are rolled, and padded by what is at their other end. No indices need to be in memory,
-    nor divided: the loops are split where they wrap.
+    This is how axes are rolled and padded. No indices need to be in memory, nor divided: the loops are split
+    at both ends.
     """
-    modulo, indices = call.node.args[1], call.args[1]
-    bound = call.builder.lookup_binding(indices) if isinstance(indices, relax.Var) else None
-    if not _is_call(modulo, "floor_mod") or not isinstance(bound, relax.Call) or bound.op != _CALL_TIR:
-        return None
-    moved, shift = modulo.args[0], 0
-    if _is_call(moved, "subtract") and isinstance(moved.args[1], Constant):
-        moved, shift = moved.args[0], moved.args[1].data.item()
-    operands, size = bound.args[1].fields, as_expr(_taken_dim(call))
-    if not _is_call(moved, "arange") or not _counts_from_zero(moved) or len(operands) != 2:
-        return None
-    length, most = call.elements(operands[1]), tirx.max(size, as_expr(1))
-    if length is None or len(length) != 1 or not same_size(length[0], most):
-        return None
-    more = difference(shape_of(indices)[0], size)
-    return None if more is None else (more, shift)
+
+    wraps: bool
+    before: Extent
+    count: Extent
+
+    @classmethod
+    def of(cls, call: OpCall) -> _Extension | None:
+        """Return what a ``take`` is; None of another."""
+        indices = call.args[1]
+        node, operands = call.node.args[1], _kernel_operands(call, indices)
+        wraps = _is_call(node, "floor_mod")
+        if not (wraps or _is_call(node, "minimum")) or len(operands) < 2:
+            return None
+        dim = _taken_dim(call)
+        last = call.elements(operands[1])
+        places, node = operands[0], node.args[0]
+        if not wraps:
+            bounds = _kernel_operands(call, places)
+            if not _is_call(node, "maximum") or len(bounds) < 2 or call.elements(bounds[1]) != [0]:
+                return None
+            places, node = bounds[0], node.args[0]
+        before: list[Extent] | None = [0]
+        if _is_call(node, "subtract"):
+            moved = _kernel_operands(call, places)
+            before, node = call.elements(moved[1]) if len(moved) > 1 else None, node.args[0]
+        length = tirx.max(as_expr(dim), as_expr(1))
+        if last is None or before is None or len(last) != 1 or len(before) != 1:
+            return None
+        if not same_size(last[0], length if wraps else length - 1):
+            return None
+        if not _is_call(node, "arange") or not _counts_from_zero(node):
+            return None
+        return cls(wraps, before[0], shape_of(indices)[0])
+
+    def lower(self, call: OpCall) -> Value:
+        """Return the elements."""
+        data, axis = call.args[0], integer(call.attrs["axis"]) % len(shape_of(call.args[0]))
+        more, before = difference(self.count, shape_of(data)[axis]), self.before
+        is_known = isinstance(before, int) and more is not None
+
+        def compute(x: Tensor, *rest: Sequence[Extent]) -> Tensor:
+            size = x.shape[axis]
+            first, count = (before, size + more) if is_known else rest[0]
+
+            def element(*at: Index) -> PrimExpr:
+                place = at[axis] - first
+                ends = (place + size, place - size) if self.wraps else (as_expr(0), size - 1)
+                # One place beyond an end is the other end, of any size.
+                if self.wraps and not (is_known and max(before, more - before) <= 1):
+                    ends = (tirx.floormod(place, tirx.max(size, as_expr(1))),) * 2
+                inner = tirx.if_then_else(place < size, place, ends[1])
+                return x(*at[:axis], tirx.if_then_else(place < 0, ends[0], inner), *at[axis + 1 :])
+
+            return te.compute([*x.shape[:axis], count, *x.shape[axis + 1 :]], element)
+
+        sizes = [] if is_known else [relax.ShapeExpr([before, self.count])]
+        return call.te(compute, data, *sizes, primfunc_attrs=_FUSABLE)
 
 
-def _take_wrapped(attrs: Attrs, more: int, shift: int, data: Tensor) -> Tensor:
-    axis = integer(attrs["axis"]) % len(data.shape)
-    size = data.shape[axis]
-
-    def element(*at: Index) -> PrimExpr:
-        place = at[axis] - shift
-        before, after = place + size, place - size
-        if max(shift, more - shift) > 1:  # one place beyond an end is the other end, of any size
-            before = after = tirx.floormod(place, tirx.max(size, as_expr(1)))
-        place = tirx.if_then_else(place < 0, before, tirx.if_then_else(place < size, place, after))
-        return data(*at[:axis], place, *at[axis + 1 :])
-
-    return te.compute([*data.shape[:axis], size + more, *data.shape[axis + 1 :]], element)
+def _kernel_operands(call: OpCall, value: Value) -> Sequence[Value]:
+    """Return the operands of the kernel that computes a value; none of another value."""
+    bound = call.builder.lookup_binding(value) if isinstance(value, relax.Var) else None
+    return bound.args[1].fields if isinstance(bound, relax.Call) and bound.op == _CALL_TIR else ()
 
 
 def _is_size_of(size: Expr, call: OpCall) -> bool:
