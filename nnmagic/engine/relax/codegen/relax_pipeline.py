@@ -11,6 +11,7 @@ from tvm import relax, tirx
 
 from nnmagic.engine.relax.codegen.assignment_conflicts import find_conflicts
 from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
+from nnmagic.engine.relax.codegen.early_index_checks import check_indices_early
 from nnmagic.engine.relax.codegen.recomputed_broadcasts import recompute_broadcasts
 from nnmagic.engine.relax.codegen.reduction_prologues import fuse_before_reductions
 from nnmagic.engine.relax.codegen.sinking import sink_changes
@@ -48,7 +49,12 @@ def fuse_kernels(
         grouping = partial(origins.read_while, grouping)
     fusion: list[Pass] = [] if grouping is None else [grouping]
     if opt_level:
-        before = [transform.AnnotateTIROpPattern(), recompute_broadcasts, fuse_before_reductions]
+        before = [
+            transform.AnnotateTIROpPattern(),
+            check_indices_early,
+            recompute_broadcasts,
+            fuse_before_reductions,
+        ]
         fusion = [*before, *fusion, _name_sizes_early, transform.FuseTIR()]
     passes: list[Pass] = [
         transform.ConvertToDataflow(1),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import tvm_ffi
 from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.registry import OpCall, Rule, Value, shape_of, tensor_dtype
-from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
+from nnmagic.engine.relax.legalize.registry import REDUCES, OpCall, Rule, Value, shape_of, tensor_dtype
+from nnmagic.engine.relax.legalize.reshaping import element_count
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE
 from nnmagic.engine.relax.tir.builders import as_expr
@@ -54,40 +55,39 @@ def refuse_empty(rule: Rule, axes: Callable[[OpCall, list[Extent]], Sequence[Ext
     return check_and_apply
 
 
+#: Marks a kernel that looks for an index out of range.
+CHECKS_INDICES = "nnmagic.checks_indices"
+
+
 def require_indices_in_range(call: OpCall, indices: Value, dim: Extent, *, from_end: bool = False) -> None:
-    """Have the program raise IndexError for the first index that is not in ``range(dim)``.
+    """Have the program raise IndexError for an index that is not in ``range(dim)``, of several the largest.
 
     from_end: negative ones count from the end.
     """
-
-    def place(index: Index, size: Extent) -> PrimExpr:
-        place = index.astype("int64")
-        return tirx.Select(place < 0, place + size, place) if from_end else place
+    key = (CHECKS_INDICES, indices, tvm_ffi.StructuralKey(as_expr(dim)), from_end)
+    if call.size_names.find(key):
+        return
+    call.size_names.define(key, value=True)
 
     def find_bad_index(x: Tensor, shape: Sequence[Extent]) -> Tensor:
-        (size,), (count,) = shape, x.shape
-        k = te.reduce_axis((0, count), "k")
-        index = place(x(k), size)
-        bad = tirx.any(index < 0, index >= size)
-        far = tirx.const(2**62, "int64")
-        position = te.compute((), lambda: te.min(tirx.Select(bad, k.var.astype("int64"), far), axis=k))
-        last = tirx.max(count - 1, 0)
+        (size,) = shape
+        axes = [te.reduce_axis((0, length)) for length in x.shape]
+        index = x(*axes).astype("int64")
+        place = tirx.Select(index < 0, index + size, index) if from_end else index
+        # As numbers without a sign, negative ones are larger than any size.
+        largest = te.compute((), lambda: te.max(place.astype("uint64"), axis=axes))
+        is_bad = tirx.all(largest() >= size.astype("uint64"), element_count(x.shape) > 0)
 
         def element(i: Index) -> PrimExpr:
-            bad_index = place(x(tirx.min(position(), last)), size)
-            # Two numbers go to the check: whether there is a bad index, and the first of them.
-            report = tirx.Select(i == 0, tirx.const(1, "int64"), bad_index)
-            return tirx.if_then_else(position() < far, report, tirx.const(0, "int64"))
+            # Two numbers go to the check: whether there is a bad index, and one of them.
+            return tirx.Select(i == 0, is_bad.astype("int64"), largest().astype("int64"))
 
         return te.compute((2,), element)
 
     size = relax.ShapeExpr([dim])
-    if not shape_of(indices) and tensor_dtype(indices) == "int64":
-        report = indices
-    elif not shape_of(indices):
-        report = call.emit(relax.op.astype(indices, "int64"))
+    if not shape_of(indices):
+        report = indices if tensor_dtype(indices) == "int64" else call.emit(relax.op.astype(indices, "int64"))
     else:
-        own = shape_of(indices)
-        flat = indices if len(own) == 1 else call.emit(reshape_to(indices, [element_count(own)]))
-        report = call.emit(call.te(find_bad_index, flat, size))
+        marks = {CHECKS_INDICES: True, REDUCES: True}
+        report = call.emit(call.te(find_bad_index, indices, size, primfunc_attrs=marks))
     call.emit(relax.Call(relax.ExternFunc(INDEX_IN_RANGE), [report, size], ty_args=[relax.TupleType([])]))

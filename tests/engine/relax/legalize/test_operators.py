@@ -311,7 +311,7 @@ def test_taking_fast_refuses_an_index_that_there_is_not():
     x = np.arange(5, dtype="f4")
     body = 'take(%x, %i, axis=0, mode="fast")'
     np.testing.assert_array_equal(run(body, x=x, i=np.array([[4, 0], [2, 2]])), [[4, 0], [2, 2]])
-    for wild in ([0, 5, 9], [[1, 5]], 5):
+    for wild in ([0, 5, 2], [[1, 5]], 5):
         with pytest.raises(IndexError, match=r"^index 5 is out of range for an axis of size 5$"):
             run(body, x=x, i=np.array(wild))
     assert run(body, x=x[:0], i=np.zeros((0, 2), "i4")).shape == (0, 2)

@@ -1,0 +1,147 @@
+"""Check indices before what is computed meanwhile, and compute them for the check alone where that is cheap.
+
+A check that may raise ends the calls that TVM's fusion looks at together. Between such calls, what a check
+needs comes first, then the check. An array of indices that the check reads would be in memory: the check gets
+calls of its own for the element-wise part, so that what reads at the indices is fused with what computes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import tvm
+from tvm import relax, tirx
+
+from nnmagic.engine.relax.legalize.index_checks import CHECKS_INDICES
+from nnmagic.engine.relax.legalize.kernel_cache import with_parts
+from nnmagic.engine.relax.legalize.registry import INJECTIVE
+from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE, REQUIRED, SHAPES_FIT
+from nnmagic.engine.relax.schedules.elementwise.costs import count_instructions
+from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
+from nnmagic.engine.relax.tir.types import RelaxExpr
+from nnmagic.engine.relax.tir.visitors import rewrite
+
+#: The instructions up to which an index is computed twice.
+_MOST_INSTRUCTIONS = 64
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+
+#: Kernels by their names.
+_Kernels: TypeAlias = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
+
+
+def check_indices_early(module: tvm.IRModule) -> tvm.IRModule:
+    """Move checks of indices to where these can be known; kernels are annotated with their patterns."""
+    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    if not any(CHECKS_INDICES in kernel.attrs for kernel in kernels.values()):
+        return module
+    plain = relax.transform.ToNonDataflow()(module)
+    changed = {
+        var: rewrite(function, [(relax.SeqExpr, partial(_in_order, kernels))])
+        for var, function in plain.functions_items()
+        if isinstance(function, relax.Function)
+    }
+    ordered = tvm.IRModule({**dict(plain.functions_items()), **changed}, attrs=module.attrs)
+    return relax.transform.ConvertToDataflow(1)(ordered)
+
+
+def _in_order(kernels: _Kernels, sequence: relax.SeqExpr) -> relax.SeqExpr:
+    blocks = [type(block)(_Order(kernels).add(block.bindings), block.span) for block in sequence.blocks]
+    changed = relax.SeqExpr(blocks, sequence.body)
+    relax.expr._update_type(changed, sequence.ty)
+    return changed
+
+
+class _Order:
+    """Puts bindings in order.
+
+    first: the checks since the last call that no other may pass, and what they need. pending: the calls
+    without effects since then, by the hashes of their results.
+    """
+
+    def __init__(self, kernels: _Kernels) -> None:
+        self._kernels = kernels
+        self._first: list[RelaxExpr] = []
+        self._pending: dict[int, RelaxExpr] = {}
+
+    def add(self, bindings: Iterable[RelaxExpr]) -> list[RelaxExpr]:
+        """Return all bindings."""
+        ordered: list[RelaxExpr] = []
+        for binding in bindings:
+            value = binding.value
+            name = getattr(value.op, "global_symbol", "") if isinstance(value, relax.Call) else ""
+            if name == INDEX_IN_RANGE and self._checks(value.args[0]):
+                self._check(binding)
+            elif name in (REQUIRED, SHAPES_FIT) and not any(hash(arg) in self._pending for arg in value.args):
+                self._first.append(binding)
+            elif isinstance(binding, relax.VarBinding) and _is_kernel_call(value):
+                self._pending[hash(binding.var)] = binding
+            else:
+                ordered += [*self._flush(), binding]
+        return ordered + self._flush()
+
+    def _flush(self) -> list[RelaxExpr]:
+        bindings = [*self._first, *self._pending.values()]
+        self._first, self._pending = [], {}
+        return bindings
+
+    def _checks(self, report: RelaxExpr) -> bool:
+        binding = self._pending.get(hash(report))
+        return binding is not None and CHECKS_INDICES in self._kernels[binding.value.args[0]].attrs
+
+    def _check(self, check: RelaxExpr) -> None:
+        """Put a check first, behind what it needs."""
+        finder = self._pending.pop(hash(check.value.args[0]))
+        needed = self._needed([finder])
+        cheap = self._cheap(needed)
+        moved = self._needed([self._pending[key] for key in needed if key not in cheap])
+        copies = {
+            key: type(binding.var)(str(binding.var.name), binding.var.ty)
+            for key, binding in self._pending.items()
+            if key in cheap and key not in moved
+        }
+        copied = [binding for key, binding in self._pending.items() if key in copies]
+        self._first += [binding for key, binding in self._pending.items() if key in moved]
+        self._first += [*(_with_operands(binding, copies) for binding in (*copied, finder)), check]
+        for key in moved:
+            del self._pending[key]
+
+    def _needed(self, bindings: Sequence[RelaxExpr]) -> set[int]:
+        """Return what is pending of some bindings, and of what they need."""
+        work, needed = list(bindings), set[int]()
+        while work:
+            binding = work.pop()
+            needed |= {hash(binding.var)} & self._pending.keys()
+            fields = [self._pending[key] for key in map(hash, binding.value.args[1].fields) if key in self._pending]
+            work += [each for each in fields if hash(each.var) not in needed]
+        return needed
+
+    def _cheap(self, needed: set[int]) -> set[int]:
+        """Return the element-wise calls of arrays; none if they are not cheap together."""
+        cheap, instructions = set[int](), 0
+        for key in needed:
+            binding = self._pending[key]
+            kernel = self._kernels[binding.value.args[0]]
+            is_elementwise = int(kernel.attrs["op_pattern"]) <= INJECTIVE and binding.value.args[1].fields
+            if not is_elementwise or not int(binding.var.ty.ndim):
+                continue
+            cheap.add(key)
+            read = read_kernel(kernel)
+            if read is None:
+                return set()
+            instructions += sum(count_instructions(stage.value) for stage in read.stages)
+        return cheap if instructions < _MOST_INSTRUCTIONS else set()
+
+
+def _is_kernel_call(value: RelaxExpr) -> bool:
+    return isinstance(value, relax.Call) and value.op == _CALL_TIR
+
+
+def _with_operands(binding: RelaxExpr, copies: Mapping[int, RelaxExpr]) -> RelaxExpr:
+    """Return the binding of a call that reads the copies of variables, of its own copy if it has one."""
+    call = binding.value
+    fields = relax.Tuple([copies.get(hash(field), field) for field in call.args[1].fields])
+    args = [call.args[0], fields, *call.args[2:]]
+    return relax.VarBinding(copies.get(hash(binding.var), binding.var), with_parts(call, args, call.attrs))
