@@ -14,7 +14,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
 from nnmagic.engine.relax.legalize.registry import INJECTIVE, OPAQUE, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import maximum, minimum, same_size
-from nnmagic.engine.relax.legalize.slicing import ASSIGNS, BEYOND, locate, resolve_slice, set_region
+from nnmagic.engine.relax.legalize.slicing import ASSIGNS, BEYOND, COPIES_COLUMNS, locate, resolve_slice, set_region
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
@@ -188,7 +188,9 @@ def take_slices(call: OpCall, data: Value, slices: Sequence[AxisSlice]) -> Value
 
     sizes, lengths = _shapes(slices)
     has_gaps = any(not isinstance(axis.start, int) for axis in slices[1:])  # else it is a view
-    attrs = {"op_pattern": INJECTIVE} if has_gaps else {}
+    attrs: dict[str, object] = {"op_pattern": INJECTIVE} if has_gaps else {}
+    if has_gaps and all(axis.step == 1 for axis in slices):
+        attrs[COPIES_COLUMNS] = True
     return call.te(compute, data, *tensors, sizes, lengths, primfunc_attrs=attrs)
 
 
