@@ -17,16 +17,31 @@ from tvm import relax, tirx
 from nnmagic.engine.relax.legalize.index_checks import CHECKS_INDICES
 from nnmagic.engine.relax.legalize.kernel_cache import with_parts
 from nnmagic.engine.relax.legalize.registry import INJECTIVE
-from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE, REQUIRED, SHAPES_FIT
+from nnmagic.engine.relax.runtime.callbacks import (
+    INDEX_IN_RANGE,
+    REQUIRED,
+    SHAPE_TO_NAME,
+    SHAPES_FIT,
+    SIZES_NAMED,
+)
 from nnmagic.engine.relax.schedules.elementwise.costs import count_instructions
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
 from nnmagic.engine.relax.tir.types import RelaxExpr
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import collect, rewrite
 
 #: The instructions up to which an index is computed twice.
 _MOST_INSTRUCTIONS = 64
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+
+#: Operators without effects that calls of kernels are among.
+_PURE = [_CALL_TIR, *(tvm.ir.Op.get(f"relax.{name}") for name in ("reshape", "tensor_to_shape"))]
+
+#: What has no effects besides calls.
+_PARTS = (relax.Var, relax.Tuple, relax.TupleGetItem)
+
+#: Calls that ask something of sizes, or name them.
+_EARLY = (INDEX_IN_RANGE, REQUIRED, SHAPES_FIT, SHAPE_TO_NAME, SIZES_NAMED)
 
 #: Kernels by their names.
 _Kernels: TypeAlias = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
@@ -35,8 +50,6 @@ _Kernels: TypeAlias = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
 def check_indices_early(module: tvm.IRModule) -> tvm.IRModule:
     """Move checks of indices to where these can be known; kernels are annotated with their patterns."""
     kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
-    if not any(CHECKS_INDICES in kernel.attrs for kernel in kernels.values()):
-        return module
     plain = relax.transform.ToNonDataflow()(module)
     changed = {
         var: rewrite(function, [(relax.SeqExpr, partial(_in_order, kernels))])
@@ -74,13 +87,17 @@ class _Order:
             name = getattr(value.op, "global_symbol", "") if isinstance(value, relax.Call) else ""
             if name == INDEX_IN_RANGE and self._checks(value.args[0]):
                 self._check(binding)
-            elif name in (REQUIRED, SHAPES_FIT) and not any(hash(arg) in self._pending for arg in value.args):
-                self._first.append(binding)
-            elif isinstance(binding, relax.VarBinding) and _is_kernel_call(value):
+            elif name in _EARLY or isinstance(binding, relax.MatchCast):
+                self._first += [*self._take(self._needed([binding])), binding]
+            elif _is_pure(value):
                 self._pending[hash(binding.var)] = binding
             else:
                 ordered += [*self._flush(), binding]
         return ordered + self._flush()
+
+    def _take(self, keys: set[int]) -> list[RelaxExpr]:
+        """Return pending bindings, which are so no longer."""
+        return [self._pending.pop(key) for key in list(self._pending) if key in keys]
 
     def _flush(self) -> list[RelaxExpr]:
         bindings = [*self._first, *self._pending.values()]
@@ -89,7 +106,8 @@ class _Order:
 
     def _checks(self, report: RelaxExpr) -> bool:
         binding = self._pending.get(hash(report))
-        return binding is not None and CHECKS_INDICES in self._kernels[binding.value.args[0]].attrs
+        is_kernel = binding is not None and _is_kernel_call(binding.value)
+        return is_kernel and CHECKS_INDICES in self._kernels[binding.value.args[0]].attrs
 
     def _check(self, check: RelaxExpr) -> None:
         """Put a check first, behind what it needs."""
@@ -97,16 +115,10 @@ class _Order:
         needed = self._needed([finder])
         cheap = self._cheap(needed)
         moved = self._needed([self._pending[key] for key in needed if key not in cheap])
-        copies = {
-            key: type(binding.var)(str(binding.var.name), binding.var.ty)
-            for key, binding in self._pending.items()
-            if key in cheap and key not in moved
-        }
-        copied = [binding for key, binding in self._pending.items() if key in copies]
-        self._first += [binding for key, binding in self._pending.items() if key in moved]
+        self._first += self._take(moved)
+        copied = [binding for key, binding in self._pending.items() if key in cheap]
+        copies = {hash(each.var): type(each.var)(str(each.var.name), each.var.ty) for each in copied}
         self._first += [*(_with_operands(binding, copies) for binding in (*copied, finder)), check]
-        for key in moved:
-            del self._pending[key]
 
     def _needed(self, bindings: Sequence[RelaxExpr]) -> set[int]:
         """Return what is pending of some bindings, and of what they need."""
@@ -114,8 +126,8 @@ class _Order:
         while work:
             binding = work.pop()
             needed |= {hash(binding.var)} & self._pending.keys()
-            fields = [self._pending[key] for key in map(hash, binding.value.args[1].fields) if key in self._pending]
-            work += [each for each in fields if hash(each.var) not in needed]
+            used = {hash(var) for var in collect(relax.Var, binding.value)} & self._pending.keys()
+            work += [self._pending[key] for key in used - needed]
         return needed
 
     def _cheap(self, needed: set[int]) -> set[int]:
@@ -123,6 +135,8 @@ class _Order:
         cheap, instructions = set[int](), 0
         for key in needed:
             binding = self._pending[key]
+            if not _is_kernel_call(binding.value):
+                continue
             kernel = self._kernels[binding.value.args[0]]
             is_elementwise = int(kernel.attrs["op_pattern"]) <= INJECTIVE and binding.value.args[1].fields
             if not is_elementwise or not int(binding.var.ty.ndim):
@@ -133,6 +147,10 @@ class _Order:
                 return set()
             instructions += sum(count_instructions(stage.value) for stage in read.stages)
         return cheap if instructions < _MOST_INSTRUCTIONS else set()
+
+
+def _is_pure(value: RelaxExpr) -> bool:
+    return value.op in _PURE if isinstance(value, relax.Call) else isinstance(value, _PARTS)
 
 
 def _is_kernel_call(value: RelaxExpr) -> bool:
