@@ -14,7 +14,14 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
 from nnmagic.engine.relax.legalize.registry import INJECTIVE, OPAQUE, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import maximum, minimum, same_size
-from nnmagic.engine.relax.legalize.slicing import ASSIGNS, BEYOND, COPIES_COLUMNS, locate, resolve_slice, set_region
+from nnmagic.engine.relax.legalize.slicing import (
+    ASSIGNS,
+    BEYOND,
+    COPIES_COLUMNS,
+    locate,
+    resolve_slice,
+    set_region,
+)
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr

@@ -151,29 +151,27 @@ class _Extension:
     @classmethod
     def of(cls, call: OpCall) -> _Extension | None:
         """Return what a ``take`` is; None of another."""
-        indices = call.args[1]
-        node, operands = call.node.args[1], _kernel_operands(call, indices)
-        wraps = _is_call(node, "floor_mod")
-        if not (wraps or _is_call(node, "minimum")) or len(operands) < 2:
+        indices, node = call.args[1], call.node.args[1]
+        operands = _kernel_operands(call, indices)
+        if not (_is_call(node, "floor_mod") or _is_call(node, "minimum")) or len(operands) < 2:
             return None
-        dim = _taken_dim(call)
-        last = call.elements(operands[1])
-        places, node = operands[0], node.args[0]
+        last, wraps = call.elements(operands[1]), _is_call(node, "floor_mod")
+        places, moved = operands[0], node.args[0]
         if not wraps:
             bounds = _kernel_operands(call, places)
-            if not _is_call(node, "maximum") or len(bounds) < 2 or call.elements(bounds[1]) != [0]:
+            if not _is_call(moved, "maximum") or len(bounds) < 2 or call.elements(bounds[1]) != [0]:
                 return None
-            places, node = bounds[0], node.args[0]
+            places, moved = bounds[0], moved.args[0]
         before: list[Extent] | None = [0]
-        if _is_call(node, "subtract"):
-            moved = _kernel_operands(call, places)
-            before, node = call.elements(moved[1]) if len(moved) > 1 else None, node.args[0]
-        length = tirx.max(as_expr(dim), as_expr(1))
+        if _is_call(moved, "subtract"):
+            terms = _kernel_operands(call, places)
+            before, moved = call.elements(terms[1]) if len(terms) > 1 else None, moved.args[0]
+        length = tirx.max(as_expr(_taken_dim(call)), as_expr(1))
         if last is None or before is None or len(last) != 1 or len(before) != 1:
             return None
         if not same_size(last[0], length if wraps else length - 1):
             return None
-        if not _is_call(node, "arange") or not _counts_from_zero(node):
+        if not _is_call(moved, "arange") or not _counts_from_zero(moved):
             return None
         return cls(wraps, before[0], shape_of(indices)[0])
 

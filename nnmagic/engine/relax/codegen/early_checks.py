@@ -1,8 +1,9 @@
-"""Check indices before what is computed meanwhile, and compute them for the check alone where that is cheap.
+"""Check what may raise, and name sizes, before what is computed meanwhile.
 
-A check that may raise ends the calls that TVM's fusion looks at together. Between such calls, what a check
-needs comes first, then the check. An array of indices that the check reads would be in memory: the check gets
-calls of its own for the element-wise part, so that what reads at the indices is fused with what computes them.
+Calls with effects end the calls that TVM's fusion looks at together. Here what such a call needs comes first,
+then the call, then the rest. An array of indices that a check reads would be in memory: the check gets calls
+of its own for the element-wise part, where that is cheap, so that what reads at the indices is fused with
+what computes them.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ _EARLY = (INDEX_IN_RANGE, REQUIRED, SHAPES_FIT, SHAPE_TO_NAME, SIZES_NAMED)
 _Kernels: TypeAlias = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
 
 
-def check_indices_early(module: tvm.IRModule) -> tvm.IRModule:
-    """Move checks of indices to where these can be known; kernels are annotated with their patterns."""
+def check_early(module: tvm.IRModule) -> tvm.IRModule:
+    """Move checks and names of sizes up; kernels are annotated with their patterns."""
     kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
     plain = relax.transform.ToNonDataflow()(module)
     changed = {
@@ -106,8 +107,9 @@ class _Order:
 
     def _checks(self, report: RelaxExpr) -> bool:
         binding = self._pending.get(hash(report))
-        is_kernel = binding is not None and _is_kernel_call(binding.value)
-        return is_kernel and CHECKS_INDICES in self._kernels[binding.value.args[0]].attrs
+        if binding is None or not _is_kernel_call(binding.value):
+            return False
+        return CHECKS_INDICES in self._kernels[binding.value.args[0]].attrs
 
     def _check(self, check: RelaxExpr) -> None:
         """Put a check first, behind what it needs."""
