@@ -21,6 +21,7 @@ def _sample(x, y):
     return (1 - b) * x[i, i] + b * x[i, i + 1]
 
 
+@pytest.mark.full
 def test_what_reads_at_computed_indices_is_fused_and_checked():
     rng = np.random.default_rng(0)
     f = nnmagic.compile(_SAMPLE, namespace={"np": np})
