@@ -18,6 +18,7 @@ from nnmagic.tinynn.syntax.constants import as_function, assigned_constants
 from nnmagic.tinynn.syntax.generator_functions import with_lists_for_generators
 from nnmagic.tinynn.syntax.gradient_rules import is_of_rule, with_gradient_rules
 from nnmagic.tinynn.syntax.heaps import mark_own_calls
+from nnmagic.tinynn.syntax.lifted_functions import with_lifted_functions
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.plain_objects import with_plain_objects
@@ -141,7 +142,7 @@ class CellCompiler(StatementCompiler):
         refused: set[str] = set()
         imports: list[tree.Import] = []
         constants: dict[str, object] = {}
-        body = with_plain_objects(with_lists_for_generators(program.body))
+        body = with_plain_objects(with_lifted_functions(with_lists_for_generators(program.body)))
         body = body if self.methods else with_gradient_rules(body, self.refuse_node)
         for stmt in body:
             statement = as_function(stmt) or stmt

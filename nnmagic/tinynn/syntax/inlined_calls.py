@@ -107,22 +107,22 @@ _HINTS = frozenset(
 )
 
 
-def _is_hint(annotation: py.expr) -> bool:
+def is_hint(annotation: py.expr) -> bool:
     is_plain = all(not isinstance(part, py.Attribute) for part in py.walk(annotation))
     return is_plain and _names_in(annotation) <= _HINTS
 
 
-def _parameters(function: py.FunctionDef) -> list[str]:
+def parameter_names(function: py.FunctionDef) -> list[str]:
     arguments = function.args
     return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 
 
-def _outer_names(function: py.FunctionDef) -> set[str]:
+def outer_names(function: py.FunctionDef) -> set[str]:
     """Return the names of functions around that a function assigns, by ``nonlocal``."""
     return {name for node in own_nodes(function) if isinstance(node, py.Nonlocal) for name in node.names}
 
 
-def _bound(function: py.FunctionDef) -> set[str]:
+def bound_names(function: py.FunctionDef) -> set[str]:
     """Return the names that are a function's own, without its parameters."""
     names = {
         node.id
@@ -130,10 +130,10 @@ def _bound(function: py.FunctionDef) -> set[str]:
         if isinstance(node, py.Name) and isinstance(node.ctx, py.Store)
     }
     names |= {node.name for node in own_nodes(function.body) if isinstance(node, py.FunctionDef)}
-    return names - _outer_names(function)
+    return names - outer_names(function)
 
 
-def _changed(function: py.FunctionDef) -> set[str]:
+def changed_names(function: py.FunctionDef) -> set[str]:
     """Return the names whose containers a function changes."""
     changed = set[str]()
     for node in own_nodes(function.body):
@@ -159,7 +159,7 @@ def _changed(function: py.FunctionDef) -> set[str]:
     return changed
 
 
-def _grown(function: py.FunctionDef) -> set[str]:
+def grown_names(function: py.FunctionDef) -> set[str]:
     """Return the names of containers that a function changes as no array can be."""
     names = set[str]()
     for node in own_nodes(function.body):
@@ -183,7 +183,7 @@ def _grown(function: py.FunctionDef) -> set[str]:
 
 def _changes(function: py.FunctionDef) -> bool:
     """Return whether a function changes a container, or assigns a name around it."""
-    return bool(_outer_names(function) or _changed(function) - _bound(function))
+    return bool(outer_names(function) or changed_names(function) - bound_names(function))
 
 
 def _is_list(made: py.expr) -> bool:
@@ -226,8 +226,8 @@ def _lists_of(function: py.FunctionDef, is_list: Callable[[py.expr], bool]) -> s
 
 def _check_names(callee: _Function, caller: _Function, own: set[str]) -> None:
     """Raise _StaysError where names around a function stand for something else in its caller."""
-    free = _names_in(callee.node) - own - set(_parameters(callee.node))
-    around = set() if callee.owner is caller else _bound(caller.node) | set(_parameters(caller.node))
+    free = _names_in(callee.node) - own - set(parameter_names(callee.node))
+    around = set() if callee.owner is caller else bound_names(caller.node) | set(parameter_names(caller.node))
     if free & (around | caller.brought):
         raise _StaysError
 
@@ -323,7 +323,7 @@ class _Writer:
             written, result, changed = self._inlined(
                 _with_results(call, results), callee, caller, is_used=is_used
             )
-            rebound = _outer_names(callee.node)
+            rebound = outer_names(callee.node)
             if changed & (updated | set(_read_before(root, call, calls, rebound))):
                 raise _StaysError
             before += written
@@ -375,19 +375,19 @@ class _Writer:
         function = caller.visible.get(call.func.id)
         if function is None or function is caller or function.is_open:
             return None
-        if call.func.id in _bound(caller.node) and not function.is_nested:
+        if call.func.id in bound_names(caller.node) and not function.is_nested:
             return None
         arguments = function.node.args
         if arguments.vararg or arguments.kwarg or function.node.decorator_list:
             return None
         hints = [each.annotation for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-        if not all(each is None or _is_hint(each) for each in (*hints, function.node.returns)):
+        if not all(each is None or is_hint(each) for each in (*hints, function.node.returns)):
             return None
         if not function.is_nested:
             self.write(function)
         node = function.node
-        parameters = set(_parameters(node))
-        if _outer_names(node) or (_changed(node) - _bound(node) - parameters) or _grown(node) & parameters:
+        parameters = set(parameter_names(node))
+        if outer_names(node) or (changed_names(node) - bound_names(node) - parameters) or grown_names(node) & parameters:
             return function
         if node.name in self.always:
             return function
@@ -401,7 +401,7 @@ class _Writer:
         given = [
             (name, argument) for name, argument in _bind(call, node).items() if isinstance(argument, py.Name)
         ]
-        changed = _changed(node) & parameters
+        changed = changed_names(node) & parameters
         if any((name in changed and each.id in lists) or each.id in ragged | objects for name, each in given):
             return function
         return None
@@ -413,10 +413,10 @@ class _Writer:
         node = copy.deepcopy(callee.node)
         if any(isinstance(each, py.Yield | py.YieldFrom | py.Global) for each in own_nodes(node)):
             raise _StaysError
-        own, outer = _bound(node), _outer_names(node)
+        own, outer = bound_names(node), outer_names(node)
         _check_names(callee, caller, own)
         if caller.is_nested:
-            caller.outer |= outer - _bound(caller.node) - set(_parameters(caller.node))
+            caller.outer |= outer - bound_names(caller.node) - set(parameter_names(caller.node))
         self.number += 1
         taken = caller.taken
         taken |= {each.id for each in py.walk(caller.node) if isinstance(each, py.Name)}
@@ -429,7 +429,7 @@ class _Writer:
             for each in own_nodes(node.body)
             if isinstance(each, py.Name) and isinstance(each.ctx, py.Store)
         }
-        grown = _changed(node)
+        grown = changed_names(node)
         for name, argument in _bind(call, node).items():
             is_name = isinstance(argument, py.Name) and argument.id not in outer
             if is_name and (name not in rebound):
@@ -572,7 +572,7 @@ def _bind(call: py.Call, function: py.FunctionDef) -> dict[str, py.expr]:
         raise _StaysError
     given: dict[str, py.expr] = dict(zip(positional, call.args, strict=False))
     for keyword in call.keywords:
-        if keyword.arg is None or keyword.arg in given or keyword.arg not in _parameters(function):
+        if keyword.arg is None or keyword.arg in given or keyword.arg not in parameter_names(function):
             raise _StaysError
         given[keyword.arg] = keyword.value
     last = positional[len(positional) - len(arguments.defaults) :]
@@ -580,7 +580,7 @@ def _bind(call: py.Call, function: py.FunctionDef) -> dict[str, py.expr]:
     defaults |= {
         each.arg: default for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     }
-    for name in _parameters(function):
+    for name in parameter_names(function):
         if name not in given:
             default = defaults.get(name)
             if not isinstance(default, py.Constant):
