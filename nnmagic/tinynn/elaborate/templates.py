@@ -222,7 +222,7 @@ def call_for_other_texts(
     span: Span,
     make_function: FunctionMaker,
 ) -> v.Value | None:
-    """Return a call of a function by itself with texts that are shorter, or the same in another order; else None.
+    """Return a call of a function by itself with shorter texts, or the same in another order; else None.
 
     It is compiled for these, too. That ends, since the order alone changes once. Raises RefusalError.
     """
@@ -364,11 +364,15 @@ def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | 
     operand = as_number(operand)
     tensor = as_computed(operand) if is_computed(operand.value) else None
     if tensor is None or isinstance(tensor.type, FuncType):
-        message = f"{function}: `{parameter}` is {describe(value)}, for which no function is compiled by itself"
+        message = (
+            f"{function}: `{parameter}` is {describe(value)}, for which no function is compiled by itself"
+        )
         hint = "a function of this cell that does not call itself takes anything"
         if isinstance(value, v.TupleOf | v.ListOfRows):
             text = source_text(operand.span)
-            hint = f"give an array, as in np.array({text}); or a function of this cell that does not call itself"
+            hint = (
+                f"give an array, as in np.array({text}); or a function of this cell that does not call itself"
+            )
         raise v.RefusalError(message, operand.span, hint=hint)
     return _with_numbers(tensor.type, value)
 

@@ -9,7 +9,7 @@ import ast as py
 import copy
 from collections.abc import Sequence
 
-from nnmagic.tinynn.syntax.inlined_calls import (
+from nnmagic.tinynn.syntax.name_scopes import (
     bound_names,
     changed_names,
     grown_names,
@@ -26,9 +26,10 @@ OF_LIST = "__list"
 def with_lifted_functions(body: Sequence[py.stmt]) -> list[py.stmt]:
     """Return the statements of a cell without nested functions that call themselves, where that can be."""
     made: list[py.stmt] = []
-    for stmt in body:
-        if isinstance(stmt, py.FunctionDef) and any(_calls_itself(node) for node in own_nodes(stmt.body)):
-            stmt = copy.deepcopy(stmt)
+    for given in body:
+        stmt = given
+        if isinstance(given, py.FunctionDef) and any(_calls_itself(node) for node in own_nodes(given.body)):
+            stmt = copy.deepcopy(given)
             inner = [node for node in own_nodes(stmt.body) if isinstance(node, py.FunctionDef)]
             made += [lifted for node in inner if (lifted := _lifted(node, stmt)) is not None]
         made.append(stmt)
@@ -43,14 +44,24 @@ def _calls_itself(node: py.AST) -> bool:
 
 def _lifted(node: py.FunctionDef, owner: py.FunctionDef) -> py.FunctionDef | None:
     """Return a nested function as one of the cell, and let its calls give it what it captures; else None."""
-    if not _calls_itself(node) or node.decorator_list or outer_names(node) or node.args.vararg or node.args.kwarg:
+    if (
+        not _calls_itself(node)
+        or node.decorator_list
+        or outer_names(node)
+        or node.args.vararg
+        or node.args.kwarg
+    ):
         return None
     hints = [each.annotation for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     around = bound_names(owner) | set(parameter_names(owner))
     own = bound_names(node) | set(parameter_names(node))
-    captured = sorted({part.id for part in py.walk(node) if isinstance(part, py.Name)} & around - own - {node.name})
+    captured = sorted(
+        {part.id for part in py.walk(node) if isinstance(part, py.Name)} & around - own - {node.name}
+    )
     others = {each.name for each in own_nodes(owner.body) if isinstance(each, py.FunctionDef)}
-    if set(captured) & (grown_names(node) | others) or not all(each is None or is_hint(each) for each in hints):
+    if set(captured) & (grown_names(node) | others) or not all(
+        each is None or is_hint(each) for each in hints
+    ):
         return None
     calls = [part for part in py.walk(owner) if isinstance(part, py.Call) and _is(part.func, node.name)]
     if len(calls) != sum(_is(part, node.name) for part in py.walk(owner)):
@@ -92,7 +103,11 @@ def _is_list(made: py.expr) -> bool:
     match made:
         case py.List(elts=[py.UnaryOp(op=py.USub(), operand=item)]) | py.List(elts=[item]):
             number = item.value if isinstance(item, py.Constant) else None
-            return isinstance(number, bool | int | float) or py.unparse(item) in ("float('inf')", "math.inf", "np.inf")
+            return isinstance(number, bool | int | float) or py.unparse(item) in (
+                "float('inf')",
+                "math.inf",
+                "np.inf",
+            )
         case py.BinOp(left=left, op=py.Mult()):
             return _is_list(left)
         case py.ListComp(elt=item, generators=[py.comprehension(ifs=[])]):
@@ -101,17 +116,20 @@ def _is_list(made: py.expr) -> bool:
 
 
 def _as_array(name: str, owner: py.FunctionDef) -> py.Assign | bool | None:
-    """Return the assignment of a name that is a list, and can be an array; True of one that is no list; else None."""
+    """Return the assignment of a list that can be an array; True of a name that is no list; else None."""
     made = [
         node
         for node in own_nodes(owner.body)
-        if isinstance(node, py.Assign) and any(_is(part, name) for target in node.targets for part in py.walk(target))
+        if isinstance(node, py.Assign)
+        and any(_is(part, name) for target in node.targets for part in py.walk(target))
         if not isinstance(node.targets[0], py.Subscript)
     ]
     if len(made) != 1 or not _is(made[0].targets[0], name):
         return None
     if not _is_list(made[0].value):
-        is_container = isinstance(made[0].value, py.List | py.ListComp | py.Dict | py.Set | py.DictComp | py.BinOp)
+        is_container = isinstance(
+            made[0].value, py.List | py.ListComp | py.Dict | py.Set | py.DictComp | py.BinOp
+        )
         return None if is_container else True
     parents = {child: node for node in py.walk(owner) for child in py.iter_child_nodes(node)}
     for node in py.walk(owner):
