@@ -333,7 +333,7 @@ class _Writer:
             before.append(placed(call, py.Assign([py.Name(names[name], py.Store())], argument)))
         for name in sorted(own - names.keys()):
             names[name] = self._new(name, taken)
-        result = self._new(f"{node.name.rpartition('__')[2]}_result", taken)
+        result = self._new(f"_{node.name.rpartition('__')[2]}_result", taken)
         caller.brought |= {result, *names.values()} - names_in(call)
         body = [stmt for stmt in node.body if not isinstance(stmt, py.Nonlocal)]
         if body and isinstance(body[0], py.Expr) and isinstance(body[0].value, py.Constant):
