@@ -26,12 +26,14 @@ OF_LIST = "__list"
 def with_lifted_functions(body: Sequence[py.stmt]) -> list[py.stmt]:
     """Return the statements of a cell without nested functions that call themselves, where that can be."""
     made: list[py.stmt] = []
+    taken = {part.id for stmt in body for part in py.walk(stmt) if isinstance(part, py.Name)}
+    taken |= {stmt.name for stmt in body if isinstance(stmt, py.FunctionDef)}
     for given in body:
         stmt = given
         if isinstance(given, py.FunctionDef) and any(_calls_itself(node) for node in own_nodes(given.body)):
             stmt = copy.deepcopy(given)
             inner = [node for node in own_nodes(stmt.body) if isinstance(node, py.FunctionDef)]
-            made += [lifted for node in inner if (lifted := _lifted(node, stmt)) is not None]
+            made += [lifted for node in inner if (lifted := _lifted(node, stmt, taken)) is not None]
         made.append(stmt)
     return made
 
@@ -42,7 +44,7 @@ def _calls_itself(node: py.AST) -> bool:
     return any(isinstance(part, py.Name) and part.id == node.name for part in py.walk(node))
 
 
-def _lifted(node: py.FunctionDef, owner: py.FunctionDef) -> py.FunctionDef | None:
+def _lifted(node: py.FunctionDef, owner: py.FunctionDef, taken: set[str]) -> py.FunctionDef | None:
     """Return a nested function as one of the cell, and let its calls give it what it captures; else None."""
     if (
         not _calls_itself(node)
@@ -82,7 +84,10 @@ def _lifted(node: py.FunctionDef, owner: py.FunctionDef) -> py.FunctionDef | Non
             for part in py.walk(array):
                 py.copy_location(part, assignment.value)
             assignment.value = array
-    name = f"_{owner.name}_{node.name}"
+    name = f"_{node.name}"
+    while name in taken:
+        name = f"_{owner.name}{name}"
+    taken.add(name)
     for call in calls:
         call.func = py.copy_location(py.Name(name, py.Load()), call)
         call.args += [py.copy_location(py.Name(each, py.Load()), call) for each in captured]

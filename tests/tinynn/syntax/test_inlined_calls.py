@@ -1,4 +1,9 @@
-"""Calls that change lists and names of their callers, methods, generators, and recursion."""
+"""Calls that change lists and names of their callers, methods, generators, and recursion.
+
+It is the work of tinynn/syntax/assigned_results, tinynn/syntax/evaluation_order, tinynn/syntax/name_scopes,
+tinynn/syntax/lifted_functions, tinynn/syntax/plain_objects, tinynn/syntax/generator_functions,
+tinynn/syntax/decorators and tinynn/builtins/itertools_functions.
+"""
 
 from __future__ import annotations
 
