@@ -199,9 +199,9 @@ class _Writer:
             callee = self._callee(call, caller)
             assert callee is not None
             is_used = not (isinstance(stmt, py.Expr) and call is stmt.value)
-            written, result, changed = self._inlined(
-                with_results(call, results), callee, caller, is_used=is_used
-            )
+            written_call = with_results(call, {key: each for key, each in results.items() if key != id(call)})
+            assert isinstance(written_call, py.Call)
+            written, result, changed = self._inlined(written_call, callee, caller, is_used=is_used)
             rebound = outer_names(callee.node)
             if changed & (updated | set(read_before(root, call, calls, rebound))):
                 raise StaysCallError
