@@ -1,8 +1,8 @@
 """Write values as Python does: what the layout of a ``print``, or of a message, says, with arrays in it.
 
 A layout is JSON: the pieces of the text. A piece is a string, or a value: the number of an array, how it is
-formatted, and how it is converted; or a number of Python's, which is written as ``repr`` does. A tuple of pieces
-is written as Python writes a tuple.
+formatted, and how it is converted; or a number of Python's, which is written as ``repr`` does. A tuple of
+pieces is written as Python writes a tuple.
 """
 
 from __future__ import annotations

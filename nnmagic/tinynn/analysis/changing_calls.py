@@ -70,8 +70,10 @@ def _hoist(stmt: ast.Stmt, find_formals: FindFormals, taken: set[str]) -> Iterat
         names[id(call)] = target
     assert field is not None
     header = attr.evolve(stmt, **{field: _with_names(root, names)})
+    # What is assigned is read last.
+    late = () if isinstance(stmt, tree.UpdateElements) else ("targets", "lhs")
     if changed & bound.find_mentioned_names(
-        [var for name, var in vars(header).items() if name not in blocks]
+        [var for name, var in vars(header).items() if name not in blocks and name not in late]
     ):
         yield stmt
         return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostic, Note, Span
-from nnmagic.tinynn.analysis.bound_names import targets_of, walk
+from nnmagic.tinynn.analysis.bound_names import find_lists_changed, targets_of, walk
 from nnmagic.tinynn.syntax import tree
 
 #: Converts a span of the tree to a span of a diagnostic.
@@ -49,6 +49,7 @@ def _find_unused_variables(
     quiet = {stmt.id.name for stmt in nodes if isinstance(stmt, ast.Var) and id(stmt) not in targets}
     quiet.update(target.id.name for stmt in nodes for target in _exempt_variables(stmt))
     quiet.update(stmt.name for stmt in nodes if isinstance(stmt, tree.CapturePattern) and stmt.name)
+    quiet.update(find_lists_changed(function.body) & {parameter.name for parameter in function.params})
     for stmt in walk(function.body, into_functions=False):
         for target in _assignment_targets(stmt):
             name = target.id.name

@@ -1,4 +1,4 @@
-"""Define ``itertools``, ``functools.reduce`` and ``operator``, written in the language: lists stand for iterators."""
+"""Define ``itertools`` and ``functools.reduce``, written in the language: lists stand for iterators."""
 
 from __future__ import annotations
 

@@ -37,7 +37,13 @@ from nnmagic.tinynn.elaborate.operand_memory import check_operands
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.elaborate.records import make_record
-from nnmagic.tinynn.elaborate.templates import call_specialized, is_template, varies, without_static
+from nnmagic.tinynn.elaborate.templates import (
+    call_for_other_texts,
+    call_specialized,
+    is_template,
+    varies,
+    without_static,
+)
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
@@ -160,7 +166,13 @@ def _call_global(
     if v.changes_arguments(function):
         raise _changing(function, span)
     if ctx.own_parameters and function.name == ctx.environment.name:
-        operands = without_static(ctx, function, operands, span)
+        try:
+            operands = without_static(ctx, function, operands, span)
+        except v.RefusalError:
+            result = call_for_other_texts(ctx, function, operands, span, partial(as_function, ctx))
+            if result is None:
+                raise
+            return _in_order(ctx, result)
         if varies(ctx, function, operands, span):
             return v.FAILED
     if function.type is None and function.name in ctx.pending.unfinished:

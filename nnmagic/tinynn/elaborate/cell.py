@@ -264,7 +264,8 @@ def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, given: Specializati
         or (each.name not in given.types and getattr(each.default, "value", ...) is None)
         for each in own.params
     )
-    if not is_known or own.name not in find_mentioned_names(own.body):
+    has_text = any(isinstance(value, str) for value in given.values.values())
+    if not (is_known or has_text) or own.name not in find_mentioned_names(own.body):
         return cell
     again = f"{own.name}{ANEW}"
     other = attr.evolve(own, name=again)
@@ -272,6 +273,8 @@ def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, given: Specializati
     template = v.LocalFunction(again, other, formals, v.Environment(""), {})
     ctx.resolver.templates[again] = _with_changes(template, partial(find_all_formals, ctx))
     ctx.recursive |= {again}
+    if not is_known:  # only calls with other texts are of another function
+        return cell
 
     def rename(node: ast.Node) -> ast.Node:
         if isinstance(node, ast.Var) and node.id.name == own.name:

@@ -30,6 +30,7 @@ from nnmagic.tinynn.operators.element_assignment import set_elements, set_where,
 from nnmagic.tinynn.operators.index_chains import join_all, part_to_change, put_back, set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree, tree_building
+from nnmagic.tinynn.syntax.lifted_functions import OF_LIST
 from nnmagic.tinynn.syntax.tree_building import subscripts_of
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
@@ -98,7 +99,10 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
 
 def _check_item_of_list(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, value: v.Operand) -> None:
     """Check what is assigned to the rows of a list that changes in a loop. Raises RefusalError."""
-    if (name := ctx.memory.shown.get(variable.id.name)) is not None and isinstance(tensor.value, v.Computed):
+    name = ctx.memory.shown.get(variable.id.name)
+    if variable.id.name.endswith(OF_LIST):
+        name = variable.id.name.removesuffix(OF_LIST)
+    if name is not None and isinstance(tensor.value, v.Computed):
         check_item(f"`{name}`", tensor.value, value)
 
 

@@ -16,6 +16,7 @@ from nnmagic.tinynn.analysis.bound_names import (
 )
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate.annotation_types import (
+    is_python_number,
     parameter_type_or_none,
     result_type_or_none,
 )
@@ -32,6 +33,7 @@ from nnmagic.tinynn.types.annotations import Destination, OpenTensor, OpenType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype
+from nnmagic.tinynn.values.weak_types import as_weak
 
 
 @dataclass(slots=True)
@@ -176,9 +178,10 @@ def _known_argument(
         value = _captured(ctx, parameter.name, given, span)
         if type_ is None:
             return value
-        return fit_pattern(
+        fitted = fit_pattern(
             specialization.name, parameter.name, type_, v.Operand(value, span), {}, partial(as_function, ctx)
         )
+        return as_weak(fitted) if is_python_number(parameter.ty) else fitted
     except v.RefusalError as refusal:
         ctx.report(refusal)
         return v.FAILED

@@ -21,7 +21,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
     tuple_annotation,
 )
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
+from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands, range_as_array
 from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
 from nnmagic.tinynn.elaborate.list_comparisons import compare_lists
 from nnmagic.tinynn.elaborate.lists_as_rows import (
@@ -36,6 +36,7 @@ from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.index_chains import read_chain
+from nnmagic.tinynn.operators.iteration import ITERATION, count
 from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.operators.strings import compare_characters, index_string
 from nnmagic.tinynn.syntax import SIGNS, tree
@@ -194,6 +195,15 @@ def _is_binary(expr: ast.Expr) -> bool:
     )
 
 
+def _numbers_of(owner: v.Operand) -> v.Value:
+    """Return the numbers of a range as a list."""
+    if isinstance(count(owner), int):
+        return ITERATION["list"].call([owner], owner.span)
+    numbers = range_as_array(owner).value
+    assert isinstance(numbers, v.Computed)
+    return v.ListOfRows(replace(numbers, weak=True))
+
+
 def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
     root, chain = subscripts_of(expr)
     owner = ctx.operand(root)
@@ -208,6 +218,8 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         check_operands(ctx, [owner], since)
     if any(v.is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
         return v.FAILED
+    if isinstance(owner.value, v.RangeOf):
+        owner = replace(owner, value=_numbers_of(owner))
     if isinstance(owner.value, v.Known) and isinstance(owner.value.value, str) and indices:
         index, span = indices.pop(0)
         if len(index) != 1:

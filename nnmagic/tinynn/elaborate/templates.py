@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 
 from nnmagic.diagnostics import CompileError, Note, Span
@@ -25,7 +26,7 @@ from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
 from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.declared_sizes import DeclaredSizes
-from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import NATURAL_DTYPES, is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, is_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
@@ -33,6 +34,9 @@ from nnmagic.tinynn.values.weak_types import as_weak
 
 #: What is behind the name of a function where it calls itself with other arguments than those it has.
 ANEW = " anew"
+
+#: Whether a function is compiled for texts in another order than those that it was given.
+_REORDERED: ContextVar[bool] = ContextVar("reordered", default=False)
 
 #: What a parameter's annotation says: a type, a part of one, or nothing.
 Pattern = Type | OpenTensor | None
@@ -211,6 +215,43 @@ def without_static(
     return left
 
 
+def call_for_other_texts(
+    ctx: Elaboration,
+    function: v.GlobalFunction,
+    operands: list[v.Operand],
+    span: Span,
+    make_function: FunctionMaker,
+) -> v.Value | None:
+    """Return a call of a function by itself with shorter texts, or the same in another order; else None.
+
+    It is compiled for these, too. That ends, since the order alone changes once. Raises RefusalError.
+    """
+    again = ctx.resolver.templates.get(f"{function.name}{ANEW}")
+    if again is None:
+        return None
+    formals = [v.Formal(name, default=known or v.Known(None)) for name, known in ctx.own_parameters.items()]
+    given = bind_arguments(function.written, formals, operands, span)
+    own, other = list[str](), list[str]()
+    for name, parameter in ctx.own_parameters.items():
+        value = given[name].value
+        if parameter is None or value == parameter:
+            continue
+        if not isinstance(parameter, v.Known) or not isinstance(value, v.Known):
+            return None
+        if not isinstance(parameter.value, str) or not isinstance(value.value, str):
+            return None
+        own.append(parameter.value)
+        other.append(value.value)
+    is_order = sorted(own) == sorted(other) and not _REORDERED.get()
+    if sum(map(len, other)) >= sum(map(len, own)) and not is_order:
+        return None
+    token = _REORDERED.set(is_order or _REORDERED.get())
+    try:
+        return call_specialized(ctx, again, operands, span, make_function)
+    finally:
+        _REORDERED.reset(token)
+
+
 def varies(ctx: Elaboration, function: v.GlobalFunction, operands: Sequence[v.Operand], span: Span) -> bool:
     """Return whether a function that is compiled for arguments calls itself with others than these.
 
@@ -324,9 +365,14 @@ def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | 
     tensor = as_computed(operand) if is_computed(operand.value) else None
     if tensor is None or isinstance(tensor.type, FuncType):
         message = (
-            f"{function}: `{parameter}` is {describe(value)}, which an earlier cell's function cannot take"
+            f"{function}: `{parameter}` is {describe(value)}, for which no function is compiled by itself"
         )
-        hint = "define the function in this cell, or write the type of the parameter"
+        hint = "a function of this cell that does not call itself takes anything"
+        if isinstance(value, v.TupleOf | v.ListOfRows):
+            text = source_text(operand.span)
+            hint = (
+                f"give an array, as in np.array({text}); or a function of this cell that does not call itself"
+            )
         raise v.RefusalError(message, operand.span, hint=hint)
     return _with_numbers(tensor.type, value)
 

@@ -45,7 +45,7 @@ Rounds = Iterator[Callable[[], None] | None]
 
 @dataclass(slots=True)
 class _OperatorLimit:
-    """The most operators that the rounds may compute, in branches too, and the work at which they are given up."""
+    """The most operators of the rounds, also in branches, and the work at which they are given up."""
 
     counter: OperatorCount
     left: int

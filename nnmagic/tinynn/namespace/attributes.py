@@ -8,9 +8,9 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.complex_numbers.operators import IMAG, REAL
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall, is_complex
-from nnmagic.tinynn.builtins.itertools_functions import CHAIN, FROM_ITERABLE
 from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS, MODULE_METHODS
 from nnmagic.tinynn.builtins.generators import GENERATOR_METHODS
+from nnmagic.tinynn.builtins.itertools_functions import CHAIN, FROM_ITERABLE
 from nnmagic.tinynn.builtins.list_results import inner_lists
 from nnmagic.tinynn.builtins.numpy.placement import PLACEMENT
 from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method

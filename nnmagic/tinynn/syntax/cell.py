@@ -7,6 +7,7 @@ import copy
 import inspect
 import re
 import warnings
+from collections.abc import Sequence
 from itertools import islice
 
 from synr import ast
@@ -15,9 +16,11 @@ from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.constants import as_function, assigned_constants
+from nnmagic.tinynn.syntax.decorators import COMPILERS, KEEPING, METHODS, OTHER_DECORATORS, calls_itself_twice
 from nnmagic.tinynn.syntax.generator_functions import with_lists_for_generators
 from nnmagic.tinynn.syntax.gradient_rules import is_of_rule, with_gradient_rules
 from nnmagic.tinynn.syntax.heaps import mark_own_calls
+from nnmagic.tinynn.syntax.lifted_functions import with_lifted_functions
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.plain_objects import with_plain_objects
@@ -105,28 +108,6 @@ def _message(error: SyntaxError, source: Source) -> str:
     return re.sub(r"(\b(?:on|at) line )(\d+)", renumber, error.msg or "invalid syntax")
 
 
-#: The decorators of other compilers of functions, which nnmagic compiles in their place.
-_COMPILERS = frozenset(("njit", "jit", "function", "compile", "script", "guvectorize"))
-
-#: Decorators that keep the results of a function.
-_KEEPING = frozenset(("lru_cache", "cache"))
-
-#: Decorators of numba that make something else than a function, and what to write.
-_OTHER_DECORATORS = {
-    "stencil": "remove it, and write a loop, or slices such as x[1:-1]",
-    **dict.fromkeys(
-        sorted(_KEEPING),
-        "nothing is kept from one call to the next: fill a table in a loop, from the small cases up",
-    ),
-}
-
-
-def _calls_itself_twice(function: py.FunctionDef) -> bool:
-    """Return whether a function may compute the same again and again, in calls of itself."""
-    calls = [node for node in py.walk(function) if isinstance(node, py.Name) and node.id == function.name]
-    return len(calls) > 1
-
-
 class CellCompiler(StatementCompiler):
     """Compiler of functions and classes; its base classes compile statements and expressions."""
 
@@ -141,7 +122,8 @@ class CellCompiler(StatementCompiler):
         refused: set[str] = set()
         imports: list[tree.Import] = []
         constants: dict[str, object] = {}
-        body = with_plain_objects(with_lists_for_generators(program.body))
+        body: Sequence[py.stmt] = with_lists_for_generators(program.body)
+        body = with_plain_objects(with_lifted_functions(body))
         body = body if self.methods else with_gradient_rules(body, self.refuse_node)
         for stmt in body:
             statement = as_function(stmt) or stmt
@@ -198,16 +180,16 @@ class CellCompiler(StatementCompiler):
             function = decorator.func if isinstance(decorator, py.Call) else decorator
             name = py.unparse(function)
             is_kernel = isinstance(decorator, py.Name) and name == "kernel" and not nested
-            if name.rpartition(".")[2] in _KEEPING and not _calls_itself_twice(stmt):
+            if name.rpartition(".")[2] in KEEPING and not calls_itself_twice(stmt):
                 continue  # what it would keep is computed again
-            if is_kernel or name.rpartition(".")[2] in _COMPILERS or _is_vectorize(decorator):
+            if is_kernel or name.rpartition(".")[2] in COMPILERS or _is_vectorize(decorator):
                 span = self.spans.of(decorator)
                 decorators.append(ast.Var(span, ast.Id(span, name)))
                 continue
             if self.methods and is_of_rule(decorator):  # the object of the notebook has the rule
                 continue
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
-            hint = _OTHER_DECORATORS.get(name.rpartition(".")[2], hint)
+            hint = OTHER_DECORATORS.get(name.rpartition(".")[2], hint)
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
         if not nested:
@@ -291,10 +273,7 @@ class CellCompiler(StatementCompiler):
             message = f"the constructor `{statement.name}` has a body"
             hint = "write `...` as its body; what is computed goes in a function"
             if statement.args.args[:1] and statement.args.args[0].arg == "self":
-                hint = (
-                    "objects with methods can be used in the function that makes them, under one name; otherwise "
-                    "write functions of what the object holds"
-                )
+                hint = METHODS
         self.refuse_statement(statement, message, hint)
         return []
 

@@ -1,8 +1,8 @@
 """Write generators as functions that give lists: ``yield x`` appends ``x``.
 
 That means the same where the items are taken at once, and where nothing changes between them what the
-generator reads: in a comprehension, in a call such as ``sum(pairs(x))``, and in a loop that changes nothing but
-what its function has made. Any other generator stays as it is, which is refused.
+generator reads: in a comprehension, in a call such as ``sum(pairs(x))``, and in a loop that changes nothing
+but what its function has made. Any other generator stays as it is, which is refused.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from collections.abc import Iterator, Sequence
 
 #: What takes all items of an iterable.
 _TAKING = frozenset(
-    "list tuple set dict sorted sum max min any all array asarray fromiter stack concatenate Counter chain join".split()
+    (
+        *("list", "tuple", "set", "dict", "sorted", "sum", "max", "min", "any", "all", "array", "asarray"),
+        *("fromiter", "stack", "concatenate", "Counter", "chain", "join"),
+    )
 )
 _WRAPPING = frozenset({"zip", "enumerate", "map", "reversed"})
 #: What makes a container that shares memory with nothing.
 _MAKING = frozenset(
-    "zeros ones empty full zeros_like ones_like empty_like full_like copy list dict set defaultdict Counter deque".split()
+    (
+        *("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like", "copy"),
+        *("list", "dict", "set", "defaultdict", "Counter", "deque"),
+    )
 )
-_LOOPS = py.For | py.While
 _FUNCTIONS = py.FunctionDef | py.Lambda
 
 
@@ -154,7 +159,11 @@ def _write(function: py.FunctionDef) -> None:
     for made, place in ((first, function), (last, function.body[-1])):
         for part in py.walk(made):
             py.copy_location(part, place)
-    function.body = [*doc, first, *body, last]
+    is_endless = isinstance(body[-1], py.While) and isinstance(body[-1].test, py.Constant)
+    if is_endless and not any(isinstance(node, py.Break) for node in _own(body[-1])):
+        function.body = [*doc, first, *body]
+    else:
+        function.body = [*doc, first, *body, last]
     function.returns = None
 
 

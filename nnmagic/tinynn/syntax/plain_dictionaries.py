@@ -69,7 +69,9 @@ class _SingleTargets(py.NodeTransformer):
 
 
 #: Python's names of containers.
-_HINTS = frozenset(("list", "dict", "set", "deque", "defaultdict", "List", "Dict", "Set", "Deque", "DefaultDict"))
+_HINTS = frozenset(
+    ("list", "dict", "set", "deque", "defaultdict", "List", "Dict", "Set", "Deque", "DefaultDict")
+)
 
 
 def with_single_targets(stmt: py.FunctionDef) -> py.FunctionDef:

@@ -1,7 +1,7 @@
 """Write objects of a cell's classes as names: ``s = Stack()`` and ``s.items`` become ``s_items``.
 
-Methods become functions, whose calls are written out. That can be where a name stands for objects of one class,
-and where nothing but its attributes and methods is used; a class with another use stays as it is.
+Methods become functions, whose calls are written out. That can be where a name stands for objects of one
+class, and where nothing but its attributes and methods is used; a class with another use stays as it is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import ast as py
 import copy
 from collections.abc import Mapping, Sequence
 
-from nnmagic.tinynn.syntax.inlined_calls import own_nodes, with_inlined_calls
+from nnmagic.tinynn.syntax.inlined_calls import with_inlined_calls
+from nnmagic.tinynn.syntax.name_scopes import own_nodes
 
 #: What is between the name of a class and that of a method in the name of a function.
 _OF = "__of__"
@@ -18,8 +19,10 @@ _BEGIN = "__init__"
 
 
 def with_plain_objects(body: Sequence[py.stmt]) -> list[py.stmt]:
-    """Return the statements of a cell with calls written out, and without classes whose objects can be names."""
-    classes = {node.name: made for node in body if isinstance(node, py.ClassDef) and (made := _methods_of(node))}
+    """Return the statements of a cell with calls written out, and objects as names where that can be."""
+    classes = {
+        node.name: made for node in body if isinstance(node, py.ClassDef) and (made := _methods_of(node))
+    }
     if not classes:
         return with_inlined_calls(body)
     rest = [copy.deepcopy(node) for node in body if getattr(node, "name", "") not in classes]
@@ -78,8 +81,10 @@ def _first_method(node: py.ClassDef, fields: Sequence[py.AnnAssign], *, has_more
     for each in fields:
         name = py.unparse(each.target)
         match each.value:
-            case py.Call(func=py.Name(id="field"), args=[], keywords=[py.keyword(arg="default_factory", value=made)]):
-                lines.append(f"    self.{name} = {py.unparse(made)}()")
+            case py.Call(
+                func=py.Name(id="field"), args=[], keywords=[py.keyword(arg="default_factory", value=maker)]
+            ):
+                lines.append(f"    self.{name} = {py.unparse(maker)}()")
                 continue
             case None:
                 given.append(name)
@@ -89,19 +94,24 @@ def _first_method(node: py.ClassDef, fields: Sequence[py.AnnAssign], *, has_more
     lines += ["    self.__post_init__()"] if has_more else [] if lines else ["    pass"]
     (made,) = py.parse(f"def {_BEGIN}({', '.join(given)}):\n" + "\n".join(lines)).body
     for part in py.walk(made):
-        py.copy_location(part, node)
+        if isinstance(part, py.stmt | py.expr | py.arg):
+            py.copy_location(part, node)
     assert isinstance(made, py.FunctionDef)
     return made
 
 
-def _objects_of(function: py.FunctionDef, classes: Mapping[str, Mapping[str, py.FunctionDef]]) -> dict[str, str]:
+def _objects_of(
+    function: py.FunctionDef, classes: Mapping[str, Mapping[str, py.FunctionDef]]
+) -> dict[str, str]:
     """Return the names that stand for objects wherever a function assigns them, with their classes."""
     found: dict[str, set[str]] = {}
     if _OF in function.name:
         found["self"] = {function.name.partition(_OF)[0]}
     for node in own_nodes(function.body):
         match node:
-            case py.Assign(targets=[py.Name(id=name)], value=py.Call(func=py.Name(id=made))) if made in classes:
+            case py.Assign(targets=[py.Name(id=name)], value=py.Call(func=py.Name(id=made))) if (
+                made in classes
+            ):
                 found.setdefault(name, set()).add(made)
     return {name: next(iter(kinds)) for name, kinds in found.items() if len(kinds) == 1}
 
@@ -119,9 +129,9 @@ class _Calls(py.NodeTransformer):
         """Return the call of the first method for an object that is made."""
         self.generic_visit(node)
         match node:
-            case py.Assign(targets=[py.Name(id=name)], value=py.Call(func=py.Name(id=made), args=args) as call) if (
-                self.objects.get(name) == made
-            ):
+            case py.Assign(
+                targets=[py.Name(id=name)], value=py.Call(func=py.Name(id=made), args=args) as call
+            ) if self.objects.get(name) == made:
                 owner = py.copy_location(py.Name(name, py.Load()), call)
                 function = py.copy_location(py.Name(f"{made}{_OF}{_BEGIN}", py.Load()), call)
                 written = py.copy_location(py.Call(function, [owner, *args], call.keywords), call)

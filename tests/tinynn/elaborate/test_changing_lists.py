@@ -320,7 +320,7 @@ REFUSED = [
     ("h = [0, 0]\nwhile t < n:\n    h[t % 2] = 0.5\n    t += 1\nreturn h", "does not hold f64"),
     (
         "def push(z, v):\n    z.append(v)\n    return len(z)\n"
-        "while t < n:\n    s.append(t)\n    t += push(s, t)\nreturn t",
+        "while t < n:\n    s.append(t)\n    t = len(s) + push(s, t)\nreturn t",
         "is a list of the caller",
     ),
 ]

@@ -67,7 +67,7 @@ CASES: list[Case] = [
     body("raise-of-no-built-in-exception", "if n > 0:\n    raise «outside»\nreturn x", "a cell cannot raise `outside`", "raise a built-in exception with a message, as in raise ValueError('x must be positive')", outside=outside),
     # -- functions -------------------------------------------------------------------------------------------
     refused("recursion-without-end", "def «f»(x: f32):\n    return f(x)\n", "`f` calls itself, and no branch says what it returns", "write the type of its result, as in -> Tensor[(2, 3), f32], and let a branch end it"),
-    body("nested-recursion-without-types", "def g(y):\n    return «g»(y)\nreturn g(x)", "the function `g` calls itself", "give its parameters and its result types, so that it becomes a Relay function"),
+    body("nested-recursion-without-types", "def g(y):\n    return g(y)\nreturn «g(x)»", "`_g` cannot be compiled for these arguments", "write the type of its result, as in -> Tensor[(2, 3), f32], and let a branch end it"),
     body("nested-recursion-through-a-lambda", "def g(y):\n    h = lambda a: «g»(a)\n    return h(y)\nreturn g(x)", "the function `g` calls itself"),
     body("recursion-through-an-argument", "g = lambda q: (lambda a: «q»(q)(a))\nreturn g(g)(x)", "functions without types are inlined into one another at most 30 deep"),
     body("recursion-in-a-lambda-inside", "def «g»(y: Tensor[(3,), f32]):\n    h = lambda a: g(a)\n    return h(y)\nreturn g(x)", "`g` calls itself: its result needs a type"),

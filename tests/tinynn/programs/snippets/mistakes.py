@@ -95,7 +95,7 @@ CASES: list[Case] = [
     body("equal-to-none", "return x == «None»", "`==` of a Tensor[(3, 4), f32] and None", "write is None"),
     body("not-of-floats", "return ~«x»", "`~` is defined for integers and bools, not f32", "for a condition compare first, as in ~(x > 0)"),
     body("transposed-by-a-call", "return «x.T»()", "a Tensor[(4, 3), f32] cannot be called", "leave the brackets out, or index it, as in x[0]"),
-    body("a-generator", "«yield x»", "`yield` is not part of TinyNN", "append to a list, and return it"),
+    body("a-generator", "while True:\n    «yield x»", "`yield` is not part of TinyNN", "append to a list, and return it"),
     # -- loops ---------------------------------------------------------------------------------------------
     body("a-size-gone-over", "for i in «len(x)»:\n    x = x + i\nreturn x", 'the dimension "n" cannot be gone over', "write range(n) of it", N),
     body("a-range-of-a-tensor", "for i in range(«x»):\n    x = x + i\nreturn x", 'range takes ints, not a Tensor[("n", 4), f32]', "write range(len(x))", N),
