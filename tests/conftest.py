@@ -29,8 +29,8 @@ _MEANING = (
 )
 #: One such case in so many runs as machine code in the default suite.
 _MACHINE_CODE = 16
-#: Of the machine code of one case in so many, LLVM optimises all in the default suite, and in the full one where
-#: the default suite asks what the case means.
+#: Of the machine code of one case in so many, LLVM optimises all: in the default suite, and in the full one
+#: where the default suite asks what a case means.
 _OPTIMIZED, _OPTIMIZED_MEANING = 16, 4
 
 #: What marks a test or a case, and what begins a test or a class of tests, in the text of a file.

@@ -128,6 +128,7 @@ FOUND = [
     "def f(x: f32):\n    for _ in range(60):\n        x = (x, x)\n    return x\n",
     "def f(x: f32):\n" + "    x = (x, x)\n" * 60 + "    return x\n",
     "def f(x: f32):\n    x = (x, x)\n" + "    x = zip(x, x)\n" * 60 + "    return list(x)\n",
+    "class L:\n    def A(): ...\ndef f(x: L) -> t():\n    match x:\n        case t:\n            return zeros(())\n",
 ]
 
 
