@@ -248,5 +248,7 @@ def test_relay_loads_neither_compiler_nor_notebook() -> None:
 
 
 def test_a_cell_that_is_found_on_disk_loads_neither_compiler_nor_parser() -> None:
-    loaded = modules_after("import nnmagic.functions.cells.compile_cell, nnmagic.functions.compiled")
+    loaded = modules_after(
+        "import nnmagic.functions.cells.compile_cell, nnmagic.functions.compiled, nnmagic.jupyter.commands"
+    )
     assert not loaded & {"tvm", "tvm_ffi", "synr"}

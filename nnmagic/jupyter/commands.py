@@ -23,7 +23,7 @@ from nnmagic.jupyter.errors import TYPED, MagicError
 from nnmagic.rendering.bar_table import Bar, bar_table
 from nnmagic.rendering.output import Output, Section, plain, table
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # with the language, which a cell on disk does without
     from nnmagic.tinynn.editor.symbols import Symbol
 
 

@@ -15,6 +15,7 @@ from nnmagic.tinynn.builtins.argument_checks import WHICH_DTYPES, dtype_meant, s
 from nnmagic.tinynn.calls.function_calls import substitute_dims
 from nnmagic.tinynn.elaborate.context import Elaboration, WorkLimitError
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.tree_building import is_subscript
 from nnmagic.tinynn.types.annotations import (
     PYTHON_DTYPES,
     Destination,
@@ -137,7 +138,7 @@ def result_type(operand: v.Operand) -> Type | OpenTensor | OpenType:
 def has_python_numbers(annotation: tree.Annotation | None) -> bool:
     """Return whether an annotation is Python's ``float`` or the like, or a tuple that has one."""
     written = None if annotation is None else annotation.expr
-    if isinstance(written, ast.Call) and written.func_name.name is ast.BuiltinOp.Subscript:
+    if is_subscript(written):
         parts = (node for params in written.params[1:] for node in params.values)
         return any(isinstance(node, ast.Var) and node.id.name in PYTHON_DTYPES for node in parts)
     return is_python_number(annotation)

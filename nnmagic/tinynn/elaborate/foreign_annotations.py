@@ -11,6 +11,7 @@ from nnmagic.tinynn.builtins.argument_checks import WHICH_DTYPES, dtype_meant, s
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.tree_building import is_subscript
 from nnmagic.tinynn.types.annotations import (
     DESTINATIONS,
     Destination,
@@ -95,9 +96,7 @@ def _size(written: ast.Expr) -> int | None:
 
 def _subscripts(written: ast.Expr, owner: str) -> Sequence[ast.Expr] | None:
     """Return what stands in the brackets after a name, or after a name of a module; else None."""
-    if not (isinstance(written, ast.Call) and isinstance(written.func_name, ast.Op)):
-        return None
-    if written.func_name.name is not ast.BuiltinOp.Subscript:
+    if not is_subscript(written):
         return None
     name = written.params[0]
     last = (

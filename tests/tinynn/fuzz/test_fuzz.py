@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.suites import FULL, sample
+from tests.suites import sample
 from tests.tinynn.fuzz.fuzzing import fault_of, namespace
 from tests.tinynn.programs.snippets.cases import Accepted
 from tests.tinynn.programs.test_snippets import TOPICS, cases_of
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 SEED = int(os.environ.get("NNMAGIC_FUZZ_SEED", "20"))
 SECONDS = float(os.environ.get("NNMAGIC_FUZZ_SECONDS", "0"))
 #: How many sources are compiled where no time is given.
-_SOURCES = 10_000 if FULL else 4_000
+_SOURCES = 4_000
 #: A source that has not ended by then, by whatever clock, waits for something that does not come.
 _PATIENCE = 300
 
@@ -128,6 +128,7 @@ FOUND = [
     "def f(x: f32):\n    for _ in range(60):\n        x = (x, x)\n    return x\n",
     "def f(x: f32):\n" + "    x = (x, x)\n" * 60 + "    return x\n",
     "def f(x: f32):\n    x = (x, x)\n" + "    x = zip(x, x)\n" * 60 + "    return list(x)\n",
+    "class L:\n    def A(): ...\ndef f(x: L) -> t():\n    match x:\n        case t:\n            return zeros(())\n",
 ]
 
 
@@ -150,7 +151,7 @@ def test_changed_snippets_are_programs_or_located_errors(tmp_path: Path) -> None
 @pytest.mark.timeout(900)
 def test_changed_snippets_that_are_called_and_interrupted_answer() -> None:
     """``python -m tests.tinynn.fuzz.executed_mutations`` runs more of them, with less patience."""
-    count = "120" if FULL else "50"
+    count = "50"
     command = [sys.executable, "-W", "ignore", "-m", "tests.tinynn.fuzz.executed_mutations", "0", count]
     done = subprocess.run(
         [*command, "--patience", "120"], cwd=ROOT, capture_output=True, text=True, check=False
