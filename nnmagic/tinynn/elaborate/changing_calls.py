@@ -61,7 +61,9 @@ def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None
         refuse_destinations(callee, ctx.span(stmt.span))
     if not v.changes_arguments(callee):
         hint = UNUSED_HINT
-        if isinstance(callee, v.LocalFunction) and callee.name in find_mentioned_names(callee.definition.body):
+        if isinstance(callee, v.LocalFunction) and callee.name in find_mentioned_names(
+            callee.definition.body
+        ):
             hint = (
                 "one that calls itself can change arrays, and no lists: let it fill an array, or return what it "
                 "finds; or write a loop with a stack, as in while stack:"
