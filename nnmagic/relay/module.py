@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from nnmagic.relay.expr import Constructor, Expr, Function
 from nnmagic.relay.types import GlobalTypeVar, Type, TypeVar
@@ -18,6 +19,10 @@ class TypeData:
     constructors: tuple[Constructor, ...]
 
 
+#: The ``printed_types`` of a module that nobody will print: passes on it do not ask for them anew.
+NOT_PRINTED: Mapping[Expr, Type] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Module:
     """A frozen module of functions and data types by name; passes return new ones."""
@@ -27,6 +32,8 @@ class Module:
     #: The types that the typed text shows where they differ from the ``checked_type``: the original Relay
     #: forgets some of what it knows, see compat/printed_types.py.
     printed_types: Mapping[Expr, Type] = field(default_factory=dict)
+    #: What ``call_graph`` found, once for each module.
+    calls: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
 
     def astext(self, show_meta_data: bool = True, *, exact: bool = False) -> str:
         """Return the text with the version line and, with ``meta[...]`` references, the metadata section.

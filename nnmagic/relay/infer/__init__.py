@@ -10,7 +10,7 @@ from nnmagic.diagnostics import RelayError, kind_of
 from nnmagic.relay.infer.context import Context
 from nnmagic.relay.infer.erase import erase_types
 from nnmagic.relay.infer.inference import build_typed_module, infer_context
-from nnmagic.relay.module import Module
+from nnmagic.relay.module import NOT_PRINTED, Module
 from nnmagic.tracebacks import short_errors
 
 __all__ = ["ensure_types", "erase_types", "infer_type"]
@@ -45,6 +45,8 @@ def infer_type(module: Module, *, look_into_callees: bool = False) -> Module:
         if not loose.diagnostics.errors and original_accepts(loose, look_into_callees):
             context = loose
     context.diagnostics.raise_if_any(RelayError)
+    if look_into_callees and module.printed_types is NOT_PRINTED:
+        return build_typed_module(context, NOT_PRINTED)
     printed = original_types(context, look_into_callees)
     context.diagnostics.raise_if_any(RelayError)
     return build_typed_module(context, printed)

@@ -10,7 +10,7 @@ from nnmagic.relay.infer.calls import find_unresolved_argument
 from nnmagic.relay.infer.context import Context, callee_name
 from nnmagic.relay.infer.expression_rules import ExpressionInference
 from nnmagic.relay.infer.unify import Hole, describe_type, type_parts
-from nnmagic.relay.module import Module
+from nnmagic.relay.module import NOT_PRINTED, Module
 from nnmagic.relay.structure.callgraph import call_graph, components
 from nnmagic.relay.structure.traverse import rewrite
 from nnmagic.relay.types import FuncType, Type
@@ -152,4 +152,5 @@ def build_typed_module(context: Context, printed: Mapping[Expr, Type]) -> Module
     for name, function in context.module.functions.items():
         typed = rewrite(function, attach)
         functions[name] = typed
-    return replace(context.module, functions=functions, printed_types=printed_types)
+    kept = NOT_PRINTED if printed is NOT_PRINTED else printed_types
+    return replace(context.module, functions=functions, printed_types=kept)

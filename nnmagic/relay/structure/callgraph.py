@@ -20,10 +20,11 @@ CallGraph = Mapping[str, tuple[str, ...]]
 
 def call_graph(module: Module) -> CallGraph:
     """Return the globals that each function mentions; names that the module does not define are left out."""
-    graph = {}
+    graph = module.calls
     for name, function in module.functions.items():
-        named = (node.name for node in post_order(function) if isinstance(node, GlobalVar))
-        graph[name] = tuple(dict.fromkeys(other for other in named if other in module.functions))
+        if name not in graph:
+            named = (node.name for node in post_order(function) if isinstance(node, GlobalVar))
+            graph[name] = tuple(dict.fromkeys(other for other in named if other in module.functions))
     return graph
 
 

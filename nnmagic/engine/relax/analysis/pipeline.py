@@ -21,7 +21,7 @@ from nnmagic.engine.relax.analysis.first_order_functions import first_order_func
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.expr import Call, operator_of
 from nnmagic.relay.failures import Failure
-from nnmagic.relay.module import Module
+from nnmagic.relay.module import NOT_PRINTED, Module
 from nnmagic.relay.ops.declaration import Trait, operators_with, traits_of
 from nnmagic.relay.passes.assignments import fold_assignments
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
@@ -216,6 +216,8 @@ def optimize(
     ``graph`` is the module's call graph. Local functions become global ones if that is enough to have no need
     of the interpreter; where it is not, these passes are undone. ``runs`` gets those that count.
     """
+    if runs is None:
+        module = replace(module, printed_types=NOT_PRINTED)
     state = _State(module, entry, opt_level, runs)
     reason = ""
     plain = first_order_functions(module, graph)

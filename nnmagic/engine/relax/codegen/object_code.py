@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import codegen
 
@@ -20,6 +19,13 @@ from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memo
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
 from nnmagic.engine.relax.codegen.object_files import write_module
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, Pass, run_passes
+from nnmagic.engine.relax.codegen.selective_passes import (
+    ON_STACK,
+    bind_memory,
+    count_stores,
+    hoist_conditions,
+    name_common_subexpressions,
+)
 from nnmagic.engine.relax.codegen.shared_rounds import ROUNDS, outline_rounds
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -29,7 +35,7 @@ from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.round_bfloat16 import round_bfloat16
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
-from nnmagic.engine.relax.tir.visitors import collect, rewrite
+from nnmagic.engine.relax.tir.visitors import rewrite
 from nnmagic.engine.threads import cores
 
 #: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
@@ -37,9 +43,6 @@ _PART = 80
 
 #: What is smaller is on the stack: the accumulators of a tile, which become registers.
 _STACK_BYTES = 4096
-
-
-_ON_STACK = tvm_ffi.Map({"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
 
 def _annotate_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -55,7 +58,7 @@ def _annotate_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
         known = [length for length in lengths if length is not None]
         size = math.prod(known) * item_bytes(str(type_.dtype))
         if len(known) == len(lengths) and 0 < size <= _STACK_BYTES:
-            return tirx.AllocBuffer(allocation.buffer, _ON_STACK)
+            return tirx.AllocBuffer(allocation.buffer, ON_STACK)
         others.append(allocation)
         return allocation
 
@@ -66,17 +69,6 @@ def _annotate_memory(function: tirx.PrimFunc) -> tirx.PrimFunc:
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, value, body)
     return function.with_body(body)
-
-
-#: The stores of the largest function of which TVM finds common subexpressions before LLVM does. TVM's time
-#: grows with the square of their number: of a transform, it would be a third of what the compiler takes.
-_COMMON_STORES = 1000
-
-
-def _name_common_subexpressions(module: tvm.IRModule) -> tvm.IRModule:
-    small = {var: each for var, each in module.functions_items() if _work(each) <= _COMMON_STORES}
-    named = tirx.transform.CommonSubexprElim()(tvm.IRModule(small))
-    return tvm.IRModule({**dict(module.functions_items()), **dict(named.functions_items())}, module.attrs)
 
 
 def _broadcast_bits(node: tirx.Broadcast) -> Any:
@@ -173,8 +165,8 @@ def _each_node(kind: type, change: Callable[[Any], Any]) -> Callable[[], Pass]:
 
 #: The passes of TVM's own CPU pipeline, in its order, without StorageRewrite: what fills no vector is made
 #: by one that overlaps with another, some elements twice, and the second time would find what was read
-#: overwritten. First those that lower blocks, for kernels. What has none is spared them: their time is
-#: quadratic in the number of local arrays.
+#: overwritten; and without RemoveNoOp, which LLVM does in less time. First those that lower blocks, for
+#: kernels. What has none is spared them: their time is quadratic in the number of local arrays.
 _BLOCK_PASSES = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,
@@ -193,13 +185,12 @@ _STATEMENT_PASSES = (
     lambda: tirx.transform.NarrowDataType(32),
     s_tir.transform.LoopPartition,
     tirx.transform.VectorizeLoop,
-    s_tir.transform.HoistIfThenElse,
+    lambda: hoist_conditions,
     tirx.transform.UnrollLoop,
     s_tir.transform.RenormalizeSplitPattern,
     tirx.transform.StmtSimplify,
-    tirx.transform.RemoveNoOp,
     s_tir.transform.RewriteUnsafeSelect,
-    lambda: _name_common_subexpressions,
+    lambda: name_common_subexpressions,
 )
 
 #: Fewer passes for functions of written-out tiles, in memory order: the others would analyse each index.
@@ -227,6 +218,7 @@ _HOST_PASSES = (
     _each(_return_status),
     tirx.transform.LowerIntrin,
     _each_node(tirx.IfThenElse, _weigh_branch),
+    _each_node(tirx.Bind, bind_memory),
 )
 
 
@@ -276,7 +268,7 @@ def compile_parts(
                 waiting.append(pool.submit(_compile, _lower(_call_by_symbol(job), target), target))
                 job, work = {}, 0
             job[var] = function
-            work += _work(function)
+            work += count_stores(function)
         if not apart:
             job.update(entry)
         if job:
@@ -287,11 +279,6 @@ def compile_parts(
         return [each.result() for each in (*waiting, *last)]
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _work(function: tirx.PrimFunc) -> int:
-    """Estimate the work of LLVM by the number of stores."""
-    return len(collect(tirx.BufferStore, function.body))
 
 
 def _call_by_symbol(part: dict[Any, Any]) -> dict[Any, Any]:
