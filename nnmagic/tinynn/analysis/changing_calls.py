@@ -72,8 +72,9 @@ def _hoist(stmt: ast.Stmt, find_formals: FindFormals, taken: set[str]) -> Iterat
     header = attr.evolve(stmt, **{field: _with_names(root, names)})
     # What is assigned is read last.
     late = () if isinstance(stmt, tree.UpdateElements) else ("targets", "lhs")
+    read = attr.evolve(header, **{field: _without_names(getattr(header, field))})
     if changed & bound.find_mentioned_names(
-        [var for name, var in vars(header).items() if name not in blocks and name not in late]
+        [var for name, var in vars(read).items() if name not in blocks and name not in late]
     ):
         yield stmt
         return
@@ -118,6 +119,14 @@ def _with_names(expr: ast.Expr, names: Mapping[int, ast.Expr]) -> ast.Expr:
                 expr, params=[_with_names(argument, names) for argument in params], keyword_params=given
             )
     return expr
+
+
+def _without_names(expr: ast.Expr) -> ast.Expr:
+    """Return a tuple without the names in it: each is the array itself, before a change and after it."""
+    if not isinstance(expr, ast.Tuple):
+        return expr
+    values = [_without_names(value) for value in expr.values if not isinstance(value, ast.Var)]
+    return attr.evolve(expr, values=values)
 
 
 def _changed_by(call: ast.Call, find_formals: FindFormals) -> list[str]:

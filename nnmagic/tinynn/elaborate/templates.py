@@ -331,7 +331,7 @@ def specialized(
     for name, operand in given.items():
         if not is_own and operand.value is defaults[name]:
             continue
-        known = v.static_or(operand.value, MISSING)
+        known = v.static_or(as_number(operand).value, MISSING)
         if known is MISSING or (is_own and is_number(known)):  # a number changes from call to call
             types[name] = _argument_type(written, name, operand)
         else:
@@ -374,7 +374,15 @@ def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | 
                 f"give an array, as in np.array({text}); or a function of this cell that does not call itself"
             )
         raise v.RefusalError(message, operand.span, hint=hint)
-    return _with_numbers(tensor.type, value)
+    return _with_numbers(_with_named_sizes(tensor.type, parameter), value)
+
+
+def _with_named_sizes(type_: Type, parameter: str) -> Type:
+    """Return the type of an argument with names for sizes without one: a result may have the same."""
+    if not isinstance(type_, TensorType) or AnyDim() not in type_.shape:
+        return type_
+    dims = (AnyDim(f"{parameter}_{axis}") if dim == AnyDim() else dim for axis, dim in enumerate(type_.shape))
+    return replace(type_, shape=tuple(dims))
 
 
 def _with_numbers(type_: Type, value: v.Value) -> Type:

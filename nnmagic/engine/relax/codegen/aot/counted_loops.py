@@ -55,6 +55,11 @@ def find_counted_loop(function: aot.NativeFunction) -> CountedLoop | None:
     return CountedLoop(counter, limit, branch.then, branch.other, is_innermost)
 
 
+def calls_nothing(body: aot.Region) -> bool:
+    """Return whether the rounds of a loop consist of plain steps."""
+    return all(isinstance(step, (*PLAIN, aot.Exit)) for step in aot.steps_of(body))
+
+
 def ends_with_test(body: aot.Region) -> bool:
     """Return whether the rounds of a loop call nothing, and begin with the only test that ends it."""
     *test, branch = body

@@ -88,12 +88,25 @@ class BodyEmitter(CallEmitter):
             again = tirx.NE(first_of(running), tirx.const(0, "int8"))
         sizes = [tirx.Bind(dim, first_of(local)) for dim, local in self.carried_sizes.items()]
         round_ = sequence([*sizes, *self._region(self.function.body)])
+        if self.is_paced:
+            # No round polls, so that LLVM sees a loop with one end less: those around it do.
+            pace = self.local(self.function.paced_by)
+            first = tirx.Var("first", "int64")
+            moved = first_of(pace) - first
+            rounds = tirx.While(again, round_)
+            spent = self.spend(tirx.max(moved, as_expr(0) - moved))
+            return [tirx.Bind(first, first_of(pace)), *begin, rounds, spent]
         # Two loops: the inner one has no poll, so that LLVM can keep what rounds carry in
         # registers; the outer one polls for interrupts when the budget is spent.
         some = tirx.While(likely(tirx.And(again, first_of(budget) > as_expr(0))), round_)
         # A loop that has ended leaves the poll to those around it: no round needs the flag in a register.
         poll = tirx.IfThenElse(again, sequence(self._ask(budget)), None)
         return [*begin, tirx.While(again, sequence([some, poll]))]
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether the loop, a part of its caller, ends before a poll for interrupts is due."""
+        return self.function.paced_by is not None and self.caller is not None
 
     def _calls_short_loops(self, region: aot.Region) -> bool:
         """Return whether the functions that a region calls are short loops, which become a part of it."""
@@ -257,7 +270,7 @@ class BodyEmitter(CallEmitter):
                 return [*self._assign(aot.Assign(others)), *self.end_of_round]
             case aot.NextRound(assign=assign, sizes=sizes):
                 carried = [store_first(self.carried_sizes[dim], size) for dim, size in sizes]
-                spent = [] if self.function.is_short else [self.spend(self._work())]
+                spent = [] if self.function.is_short or self.is_paced else [self.spend(self._work())]
                 return [*self._assign(assign), *carried, *spent, *self._count_round(), *self.end_of_round]
             case aot.Exit():
                 return self._exit(step)

@@ -25,6 +25,9 @@ from nnmagic.engine.relax.tir.visitors import collect
 _CALL_TIR = ir.Op.get("relax.call_tir")
 _RESHAPE = ir.Op.get("relax.reshape")
 
+#: So often is assumed anew what functions change that call themselves.
+_MOST_ASSUMPTIONS = 4
+
 #: Where something is computed: positions in nested regions, and in between which branch it is.
 _Path: TypeAlias = tuple[int, ...]
 
@@ -66,6 +69,11 @@ class InPlacePlan:
     consumed: frozenset[int] = frozenset()
     returned: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def promise(self) -> tuple[frozenset[int], dict[int, int]]:
+        """What those rely on that call the function."""
+        return self.consumed, self.returned
+
 
 @dataclass(frozen=True, slots=True)
 class _Planning:
@@ -106,10 +114,37 @@ def plan_in_place(
     entry that it may change, each with the result that it is to be then.
     """
     planning = _Planning(module, holds_element, find_tail)
-    for var in _callees_first(module, module[entry]):
+    order = _callees_first(module, module[entry])
+    for var in order:
         planning.plans[var] = _plan_function(planning, module[var], var)
+    _plan_recursion(planning, [var for var in order if var in _callees_first(module, module[var])])
     planning.plans[None] = _plan_function(planning, module[entry], None, destinations)
     return planning.plans
+
+
+def _plan_recursion(planning: _Planning, functions: Sequence[ir.GlobalVar]) -> None:
+    """Plan functions that call themselves: what each changes is assumed, and holds if that gives the same plans.
+
+    At first each is assumed to change and return the parameters that it returns without a call of itself.
+    """
+    first = {var: planning.plans[var] for var in functions}
+    for var in functions:
+        every = range(len(planning.module[var].params))
+        analysis = _FunctionAnalysis(planning, planning.module[var], var, every)
+        returned = dict[int, int]()
+        for results in analysis.results:
+            for number, memory in enumerate(results):
+                params = {root.param for root in _roots(memory)} - {None}
+                if len(params) == 1 and None not in params:
+                    returned[number] = next(iter(params))
+        planning.plans[var] = InPlacePlan(consumed=frozenset(returned.values()), returned=returned)
+    for _ in range(_MOST_ASSUMPTIONS):
+        assumed = {var: planning.plans[var] for var in functions}
+        found = {var: _plan_function(planning, planning.module[var], var) for var in functions}
+        planning.plans.update(found)
+        if all(plan.promise == assumed[var].promise for var, plan in found.items()):
+            return
+    planning.plans.update(first)
 
 
 def _callees_first(module: tvm.IRModule, entry: RelaxExpr) -> list[ir.GlobalVar]:

@@ -36,6 +36,7 @@ class Invariants:
         broken: the guesses that some round breaks.
         becomes: for a register, the parameters that it may become in the next round.
         halved: the symbols of what loses a bit in each round; None before the first end of one.
+        paced: what has moved in each round, from its start, by no more than an array has elements.
         following: the least and the largest number that each parameter may be in the next round.
 
     """
@@ -45,6 +46,7 @@ class Invariants:
     broken: set[Guess] = field(default_factory=set)
     becomes: dict[aot.Value, set[aot.Register]] = field(default_factory=dict)
     halved: set[BoundedSymbol] | None = None
+    paced: list[tuple[aot.Register, Linear]] = field(default_factory=list)
     following: dict[aot.Register, tuple[int, int]] = field(default_factory=dict)
 
     def of(self, param: aot.Register) -> Iterator[tuple[Guess, Linear]]:

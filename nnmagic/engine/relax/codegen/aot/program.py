@@ -350,6 +350,7 @@ class NativeFunction:
         body: its steps; every path ends with an ``Exit`` or a ``NextRound``.
         loops: whether it calls itself at its end, which is a loop.
         is_short: whether it is a loop that certainly ends after a few rounds, each of plain steps.
+        paced_by: of a loop of plain steps, what grows or shrinks in each round, for no longer than an array.
         counts_rounds: whether these calls count as recursion, all the same.
         recursive: whether it calls itself elsewhere, perhaps through others; its frame is then allocated at
             each call.
@@ -382,6 +383,7 @@ class NativeFunction:
     body: Region = field(default_factory=list)
     loops: bool = False
     is_short: bool = False
+    paced_by: Register | None = None
     counts_rounds: bool = False
     recursive: bool = False
     recursion: LinearRecursion | None = None

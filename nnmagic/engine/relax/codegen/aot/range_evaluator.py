@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: The least and the largest integer of the dtypes that are followed.
 LIMITS = {f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)}
-LIMITS |= {f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32)}
+LIMITS |= {f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class RangeEvaluator:
             case tirx.RShift() if not b.terms and 0 <= b.constant < 64:
                 return self._divide(a, 1 << b.constant)[0]
             case tirx.RShift() if len(positive) == 2:
-                result = of_symbol(BoundedSymbol(0, MOST))
+                result = of_symbol(BoundedSymbol(0, max(MOST, a.high)))
                 facts.add([a - result])
                 return result
             case tirx.LShift() if not b.terms and 0 <= b.constant < 64:
@@ -155,7 +155,7 @@ class RangeEvaluator:
 
     def _without_last_bit(self, value: Linear) -> Linear:
         """Return what is known about ``value & (value - 1)``."""
-        result = of_symbol(symbol := BoundedSymbol())
+        result = of_symbol(symbol := BoundedSymbol(LEAST, max(MOST, value.high)))
         self.analysis.without_last_bit[symbol] = value
         if self.analysis.facts.prove(value):
             self.analysis.facts.add([result, value - result])
@@ -164,7 +164,7 @@ class RangeEvaluator:
     def _most(self, value: Linear) -> int:
         """Return a number of ones in binary that a sum does not exceed."""
         facts = self.analysis.facts
-        return next((most for most in _ONES if facts.prove(number(most) - value)), MOST)
+        return next((most for most in _ONES if facts.prove(number(most) - value)), max(MOST, value.high))
 
     def _cast(self, value: Known, dtype: str) -> Known:
         return value if isinstance(value, Linear) and self._fits(value, dtype) else None
@@ -268,7 +268,7 @@ class RangeEvaluator:
 
     def _divide(self, a: Linear, by: int) -> tuple[Linear, Linear]:
         """Return the quotient, rounded down, and the rest."""
-        quotient = of_symbol(BoundedSymbol(max(a.low // by, LEAST), min(a.high // by, MOST)))
+        quotient = of_symbol(BoundedSymbol(a.low // by, a.high // by))
         remainder = a - quotient.times(by)
         # a = by * quotient + remainder with 0 <= remainder < by: two linear facts instead of a
         # division.
@@ -281,7 +281,7 @@ class RangeEvaluator:
         # 0 <= a < by: a % by is a.
         if facts.prove(a) and facts.prove(by - a - 1):
             return a
-        fact = of_symbol(BoundedSymbol(0, MOST))
+        fact = of_symbol(BoundedSymbol(0, max(MOST, by.high)))
         facts.add([by - fact - 1])
         return fact
 
@@ -304,7 +304,7 @@ class RangeEvaluator:
         if taken is not None:
             return a if taken else b
         facts = self.analysis.facts
-        chosen = of_symbol(BoundedSymbol(LEAST, MOST))
+        chosen = of_symbol(BoundedSymbol(LEAST, max(MOST, a.high, b.high)))
         bounds: list[Linear] = []
         for bound in (number(0), number(-1), a, b):  # -1 is where a slice backwards ends
             for sign in (1, -1):

@@ -14,7 +14,7 @@ from itertools import islice
 from tvm import tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.counted_loops import ends_with_test, find_carried
+from nnmagic.engine.relax.codegen.aot.counted_loops import calls_nothing, ends_with_test, find_carried, find_steps
 from nnmagic.engine.relax.codegen.aot.linear import (
     BoundedSymbol,
     Linear,
@@ -43,6 +43,9 @@ _MOST_EXTENTS = 32
 
 #: A number that is one of more values is not followed.
 _MOST_ENDS = 4
+
+#: So many rounds of a loop need no poll for interrupts.
+_FEW_ROUNDS = 1 << 16
 
 #: Sizes that do not depend on those of arrays: of windows.
 _WINDOWS = (1, 4, 16, 64)
@@ -159,6 +162,8 @@ class Analysis(Symbols):
             broken = narrow(limits, starts, self.invariants) or bool(self.invariants.broken)
             if function.loops:
                 function.is_short = bool(self.invariants.halved) and ends_with_test(function.body)
+                paced = self.invariants.paced if calls_nothing(function.body) else []
+                function.paced_by = next((param for param, _ in paced), None)
                 self.kept[function] = self.invariants.assumed.keys() - self.invariants.broken
         exits = self.exits
         self.facts.forget(begun[1])
@@ -189,7 +194,9 @@ class Analysis(Symbols):
         }
         self.facts.add(assumed.values())
         symbols = {param: next(iter(value.terms)) for param, value in values.items()}
-        return Invariants(symbols, assumed, becomes=find_next(function))
+        steps = {param: step for param, step in find_steps(function).items() if step and param in values}
+        moved = [(param, (values[param] - starts[param]).times(1 if step > 0 else -1)) for param, step in steps.items()]
+        return Invariants(symbols, assumed, becomes=find_next(function), paced=moved)
 
     def _region(self, region: aot.Region) -> list[Linear]:
         """Follow a region; return the facts that hold at its end."""
@@ -306,6 +313,12 @@ class Analysis(Symbols):
                 invariants.follow(param, known)
         halved = {symbol for symbol, value in following.items() if self._loses_bits(of_symbol(symbol), value)}
         invariants.halved = halved if invariants.halved is None else invariants.halved & halved
+        sizes = [number(_FEW_ROUNDS), *(self.sizes[dim] for dim in self.function.dims)]
+        invariants.paced = [
+            (param, moved)
+            for param, moved in invariants.paced
+            if any(self.facts.prove(size - moved) for size in sizes)
+        ]
         for guess, fact in invariants.assumed.items():
             if guess not in invariants.broken and not self.facts.prove(fact.substitute(following)):
                 invariants.broken.add(guess)
