@@ -28,7 +28,7 @@ from nnmagic.tinynn.elaborate.element_assignments import (
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.generators import require_generator, set_state, state_argument
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
-from nnmagic.tinynn.elaborate.shared_memory import Tokens, may_share
+from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, may_share
 from nnmagic.tinynn.elaborate.templates import is_template, refuse_destinations, specialized
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.statements import UNUSED, UNUSED_HINT
@@ -110,6 +110,11 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> v.Valu
         and is_template(ctx, function)
     ):
         function = specialized(ctx, function, plain, span)
+        named = {target.formal for target in targets}
+        for formal in function.parameters:
+            operand, node = arguments[formal.name]
+            if formal.changes_array and formal.name not in named and _has_names(ctx, operand):
+                _target(ctx, function, formal.name, node)  # raises: what it changes has no name
     if isinstance(function, v.LocalFunction):
         return _inline(ctx, expr, function, plain, targets)
     operands = [
@@ -118,6 +123,15 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> v.Valu
     ]
     result = call_function(function, operands, span, partial(as_function, ctx))
     return _bind_results(ctx, function, result, targets, generators)
+
+
+def _has_names(ctx: Elaboration, operand: v.Operand) -> bool:
+    """Return whether an array may share memory with a name, or with what is not the function's own."""
+    tokens, chain = tokens_of(ctx, operand), ctx.environment.chain()
+    values = (value for scope in (*chain, *ctx.callers) for value in scope.bindings.locals.values())
+    return any(isinstance(token, Foreign) for token in tokens) or any(
+        may_share(ctx.memory.of_value(value, chain), tokens) for value in values
+    )
 
 
 def _take_generators(
@@ -221,6 +235,7 @@ def _bind_results(
     generators: Mapping[str, v.GeneratorOf],
 ) -> v.Value:
     """Bind the names of the changed tensors and of the states, and return the function's own result."""
+    changed = [formal.name for formal in function.parameters if formal.destination]
     list_: v.Value = v.Known(None)
     items: list[v.Value] = [result]
     shared: Tokens = frozenset()
@@ -230,19 +245,19 @@ def _bind_results(
         split = v.as_value(tuple_.expr, tuple_.type)
         assert isinstance(split, v.TupleOf)
         items = list(split.items)
-        if len(items) > len(targets) + len(generators):
+        if len(items) > len(changed):
             list_ = items.pop(0)
         shared = ctx.memory.of_expr(tuple_.expr)
-    changed_ = [formal.name for formal in function.parameters if formal.destination]
-    for name, item in zip(changed_, list(items), strict=True):
+    by_name = {target.formal: target for target in targets}
+    for name, item in zip(changed, items, strict=True):
         if name in generators:
             set_state(ctx, generators[name], item)
-            items.remove(item)
-    for target, item in zip(targets, items, strict=True):
-        assert isinstance(item, v.Computed)
-        changed, span = v.Computed(item.expr, target.tensor.type), ctx.span(target.variable.span)
-        bind_target(ctx, target.variable, target.memory, changed, span)
-        shared |= ctx.memory.of_expr(item.expr)
+        elif name in by_name:  # else it is an array that nothing else reads
+            assert isinstance(item, v.Computed)
+            target = by_name[name]
+            value, span = v.Computed(item.expr, target.tensor.type), ctx.span(target.variable.span)
+            bind_target(ctx, target.variable, target.memory, value, span)
+            shared |= ctx.memory.of_expr(item.expr)
     if isinstance(list_, v.Computed | v.TupleOf):
         ctx.memory.share(list_, shared)
     return list_

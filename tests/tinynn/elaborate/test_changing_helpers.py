@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def added(p):
         "x[:1] * added(x)",
         "x.T < added(x)",
         "np.where(x > 0, x, added(x))",
-        "(x, added(x))",
+        "(x[1:], added(x))",
         "x.dot(x + added(x))",
         "x[x > added(x)]",
     ],
@@ -211,3 +212,84 @@ def f(x: Tensor[(3,), f32]):
         got = nnmagic.compile(source, namespace=NAMES)(x)
     assert got.dtype == np.float64
     np.testing.assert_array_equal(got, twin(source)(x))
+
+
+RECURSIVE = """
+def _sort(a, spare, lo, hi):
+    if hi - lo < 2:
+        return
+    mid = (lo + hi) // 2
+    _sort(a, spare, lo, mid)
+    _sort(a, spare, mid, hi)
+    i, j = lo, mid
+    for k in range(lo, hi):
+        if i < mid and (j >= hi or a[i] <= a[j]):
+            spare[k] = a[i]
+            i += 1
+        else:
+            spare[k] = a[j]
+            j += 1
+    for k in range(lo, hi):
+        a[k] = spare[k]
+
+def _turns(a, b, k):
+    if k == 0:
+        return
+    a[0] += 1
+    _turns(b, a, k - 1)
+    b[0] += a[0]
+    _turns(a, b, k - 1)
+
+def _subsets(values, k, target, chosen):
+    if target == 0:
+        return 1
+    if k == len(values) or target < 0:
+        return 0
+    chosen[k] = True
+    found = _subsets(values, k + 1, target - values[k], chosen)
+    chosen[k] = False
+    return found + _subsets(values, k + 1, target, chosen)
+
+def _queens(board, row, n):
+    if row == n:
+        return 1
+    count = 0
+    for col in range(n):
+        free = True
+        for r in range(row):
+            free = free and board[r] != col and abs(board[r] - col) != row - r
+        if free:
+            board[row] = col
+            count += _queens(board, row + 1, n)
+    return count
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = np.sin(np.arange(n) * 7.0)\n_sort(a, np.zeros(n), 0, len(a))\nreturn a",
+        "a, b = np.zeros(n), np.ones(n + 1)\n_turns(a, b, 4)\nreturn a, b",
+        "chosen = np.zeros(n, np.bool_)\nreturn _subsets(np.arange(1, n + 1), 0, 7, chosen), chosen",
+        "return _queens(np.zeros(n, np.int64), 0, n)",
+    ],
+    ids=["sort", "turns", "subsets", "queens"],
+)
+def test_functions_that_call_themselves_change_arrays(body: str) -> None:
+    lines = body.replace("\n", "\n    ")
+    check(f"{RECURSIVE}\ndef f(n: i64):\n    {lines}\n", 6)
+
+
+def test_a_part_of_a_name_is_not_given_to_be_changed() -> None:
+    source = f"{RECURSIVE}\ndef f(n: i64):\n    a = np.ones(n)\n    _turns(a[1:], a.copy(), 2)\n    return a\n"
+    with pytest.raises(nnmagic.TinyNNError, match="the argument must be the name of an array"):
+        nnmagic.compile(source, namespace=NAMES)
+
+
+def test_recursion_copies_no_array() -> None:
+    source = f'{RECURSIVE}\ndef f(x: Tensor[("n",), f64]):\n    a = x.copy()\n'
+    f = nnmagic.compile(f"{source}    _sort(a, np.zeros(len(a)), 0, len(a))\n    return a\n", namespace=NAMES)
+    x = np.sin(np.arange(1 << 15))
+    begun = time.process_time()
+    np.testing.assert_array_equal(f(x), np.sort(x))
+    assert time.process_time() - begun < 0.5  # copies of all for each call take 3 s
