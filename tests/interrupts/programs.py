@@ -70,6 +70,19 @@ def f(x: Tensor[('n',), f64], m: i64):
     return y
 """
 
+_INSERTION = """\
+def f(x: Tensor[('n',), f64], m: i64):
+    y = zeros_like(x)
+    for k in range(m):
+        for i in range(len(x)):
+            j = i - 1
+            while j >= 0 and y[j] > x[i] + k % 2 * i:
+                y[j + 1] = y[j]
+                j -= 1
+            y[j + 1] = x[i]
+    return y
+"""
+
 _GROWING_LIST = """\
 def f(x: Tensor[(3,), f32], n: i64):
     rows = []
@@ -307,6 +320,12 @@ PROGRAMS = [
         "(np.float32(1), np.int64(10**12),)",
         "f(np.float32(1), np.int64(5))",
         options="--engine numpy",
+    ),
+    Program(
+        "insertion",
+        _INSERTION,
+        "(-np.arange(1e5), np.int64(10**9),)",
+        "f(-np.arange(10.0), np.int64(3))",
     ),
     Program(
         "nested for loops",

@@ -62,6 +62,63 @@ def check(source: str, *arguments: object, namespace: Mapping[str, object] | Non
 VECTOR = 'a: Tensor[("n",), c128]'
 
 
+NUMBERS = {
+    "while": """
+    z, w = 1.0 + 1.0j, a
+    while abs(z) < 9 and n > 0:
+        z, w = z * z + a, z if w.real > 0 else w / 2
+        n -= 1
+    return z, w, abs(z - w)
+""",
+    "calls": """
+    total = 0j
+    for k in range(n):
+        total += _power(a, k) + _halves(a, k)
+    return total, _pair(a)[1]
+""",
+    "elements": """
+    x = np.zeros((n, 3), np.complex128)
+    for i in range(1, n):
+        for j in range(3):
+            x[i, j] = a * i + 1j * j
+            x[i, j] += x[i - 1, j] * 0.5
+            t = x[i, j]
+            x[i, j] = x[i - 1, j]
+            x[i - 1, j] = t
+    return x, x[n - 1, 2]
+""",
+    "closure": """
+    def step(z, k):
+        return z * a + k
+
+    z = 0j
+    best = a
+    for k in range(n):
+        z = step(z, k)
+        best = z if abs(z) > abs(best) else best
+    return np.exp(best), np.conj(z)
+""",
+}
+
+CALLED = """
+def _power(z, n):
+    return 1 + 0j if n == 0 else z * _power(z, n - 1)
+
+def _halves(z, n):
+    if n < 2:
+        return z
+    return _halves(z * 0.5, n - 1) + _halves(z * 0.5j, n - 2)
+
+def _pair(z):
+    return z, z * 1j
+"""
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_in_loops_calls_and_branches(name: str) -> None:
+    check(f"{CALLED if name == 'calls' else ''}\ndef f(a: c128, n: i64):{NUMBERS[name]}", 0.7 - 0.4j, 6)
+
+
 def test_a_loop_carries_complex_numbers_and_arrays() -> None:
     source = f"""def f({VECTOR}, k: i32):
     s = 0j
