@@ -281,7 +281,9 @@ def test_functions_that_call_themselves_change_arrays(body: str) -> None:
 
 
 def test_a_part_of_a_name_is_not_given_to_be_changed() -> None:
-    source = f"{RECURSIVE}\ndef f(n: i64):\n    a = np.ones(n)\n    _turns(a[1:], a.copy(), 2)\n    return a\n"
+    source = (
+        f"{RECURSIVE}\ndef f(n: i64):\n    a = np.ones(n)\n    _turns(a[1:], a.copy(), 2)\n    return a\n"
+    )
     with pytest.raises(nnmagic.TinyNNError, match="the argument must be the name of an array"):
         nnmagic.compile(source, namespace=NAMES)
 

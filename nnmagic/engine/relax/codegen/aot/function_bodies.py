@@ -88,7 +88,7 @@ class BodyEmitter(CallEmitter):
             again = tirx.NE(first_of(running), tirx.const(0, "int8"))
         sizes = [tirx.Bind(dim, first_of(local)) for dim, local in self.carried_sizes.items()]
         round_ = sequence([*sizes, *self._region(self.function.body)])
-        if self.is_paced:
+        if self.function.paced_by is not None and self.is_paced:
             # No round polls, so that LLVM sees a loop with one end less: those around it do.
             pace = self.local(self.function.paced_by)
             first = tirx.Var("first", "int64")

@@ -123,28 +123,34 @@ def plan_in_place(
 
 
 def _plan_recursion(planning: _Planning, functions: Sequence[ir.GlobalVar]) -> None:
-    """Plan functions that call themselves: what each changes is assumed, and holds if that gives the same plans.
+    """Plan functions that call themselves: what they change is assumed, and holds if the plans say the same.
 
     At first each is assumed to change and return the parameters that it returns without a call of itself.
     """
     first = {var: planning.plans[var] for var in functions}
     for var in functions:
         every = range(len(planning.module[var].params))
-        analysis = _FunctionAnalysis(planning, planning.module[var], var, every)
-        returned = dict[int, int]()
-        for results in analysis.results:
-            for number, memory in enumerate(results):
-                params = {root.param for root in _roots(memory)} - {None}
-                if len(params) == 1 and None not in params:
-                    returned[number] = next(iter(params))
+        returned = _returned_parameters(_FunctionAnalysis(planning, planning.module[var], var, every).results)
         planning.plans[var] = InPlacePlan(consumed=frozenset(returned.values()), returned=returned)
     for _ in range(_MOST_ASSUMPTIONS):
-        assumed = {var: planning.plans[var] for var in functions}
-        found = {var: _plan_function(planning, planning.module[var], var) for var in functions}
-        planning.plans.update(found)
-        if all(plan.promise == assumed[var].promise for var, plan in found.items()):
+        assumed = {var: planning.plans[var].promise for var in functions}
+        planning.plans.update({var: _plan_function(planning, planning.module[var], var) for var in functions})
+        if all(planning.plans[var].promise == assumed[var] for var in functions):
             return
     planning.plans.update(first)
+
+
+def _returned_parameters(ends: Sequence[Sequence[_Memory]]) -> dict[int, int]:
+    """Return the results that some ends of a function have in the memory of one parameter, with that."""
+    memories = [(number, memory) for results in ends for number, memory in enumerate(results)]
+    owners = [(number, {root.param for root in _roots(memory)}) for number, memory in memories]
+    return {
+        number: param
+        for number, params in owners
+        if len(params) == 1
+        for param in params
+        if param is not None
+    }
 
 
 def _callees_first(module: tvm.IRModule, entry: RelaxExpr) -> list[ir.GlobalVar]:

@@ -14,7 +14,12 @@ from itertools import islice
 from tvm import tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.counted_loops import calls_nothing, ends_with_test, find_carried, find_steps
+from nnmagic.engine.relax.codegen.aot.counted_loops import (
+    calls_nothing,
+    ends_with_test,
+    find_carried,
+    find_steps,
+)
 from nnmagic.engine.relax.codegen.aot.linear import (
     BoundedSymbol,
     Linear,
@@ -195,7 +200,10 @@ class Analysis(Symbols):
         self.facts.add(assumed.values())
         symbols = {param: next(iter(value.terms)) for param, value in values.items()}
         steps = {param: step for param, step in find_steps(function).items() if step and param in values}
-        moved = [(param, (values[param] - starts[param]).times(1 if step > 0 else -1)) for param, step in steps.items()]
+        moved = [
+            (param, (values[param] - starts[param]).times(1 if step > 0 else -1))
+            for param, step in steps.items()
+        ]
         return Invariants(symbols, assumed, becomes=find_next(function), paced=moved)
 
     def _region(self, region: aot.Region) -> list[Linear]:
