@@ -73,6 +73,7 @@ def _hoist(stmt: ast.Stmt, find_formals: FindFormals, taken: set[str]) -> Iterat
     read = attr.evolve(header, **{field: _without_names(getattr(header, field))})
     # What is assigned is read last.
     late = () if isinstance(stmt, tree.UpdateElements) else ("targets", "lhs")
+    read = attr.evolve(header, **{field: _without_names(getattr(header, field))})
     if changed & bound.find_mentioned_names(
         [var for name, var in vars(read).items() if name not in blocks and name not in late]
     ):

@@ -288,6 +288,10 @@ def test_a_part_of_a_name_is_not_given_to_be_changed() -> None:
         nnmagic.compile(source, namespace=NAMES)
 
 
+<<<<<<< HEAD
+=======
+@pytest.mark.machine_code
+>>>>>>> loops
 def test_recursion_copies_no_array() -> None:
     source = f'{RECURSIVE}\ndef f(x: Tensor[("n",), f64]):\n    a = x.copy()\n'
     f = nnmagic.compile(f"{source}    _sort(a, np.zeros(len(a)), 0, len(a))\n    return a\n", namespace=NAMES)

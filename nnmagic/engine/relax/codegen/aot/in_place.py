@@ -11,7 +11,7 @@ that it changes. Its callers then give up their arguments, or pass copies.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import tvm
@@ -34,9 +34,6 @@ _Path: TypeAlias = tuple[int, ...]
 #: What a Relax value is made of: a tuple of them, or the memory that an array may be in.
 _Memory: TypeAlias = Any
 
-
-#: The most assumptions about the calls of a function in itself that are tried.
-_MAX_ASSUMPTIONS = 4
 
 #: Finds what a region ends with: of bindings, their result and the function that they are in.
 FindTail: TypeAlias = Callable[[Sequence[RelaxExpr], RelaxExpr, ir.GlobalVar | None], int | None]
@@ -125,32 +122,21 @@ def plan_in_place(
 def _plan_recursion(planning: _Planning, functions: Sequence[ir.GlobalVar]) -> None:
     """Plan functions that call themselves: what they change is assumed, and holds if the plans say the same.
 
-    At first each is assumed to change and return the parameters that it returns without a call of itself.
+    At first each is assumed to change what it changes if its calls change nothing, and to return the parameters
+    that some path of it returns. What the plans confirm holds by induction on the depth of the calls.
     """
     first = {var: planning.plans[var] for var in functions}
     for var in functions:
         every = range(len(planning.module[var].params))
-        returned = _returned_parameters(_FunctionAnalysis(planning, planning.module[var], var, every).results)
-        planning.plans[var] = InPlacePlan(consumed=frozenset(returned.values()), returned=returned)
+        returned = _FunctionAnalysis(planning, planning.module[var], var, every).may_return()
+        consumed = first[var].consumed.union(returned.values())
+        planning.plans[var] = InPlacePlan(consumed=consumed, returned=returned)
     for _ in range(_MOST_ASSUMPTIONS):
         assumed = {var: planning.plans[var].promise for var in functions}
         planning.plans.update({var: _plan_function(planning, planning.module[var], var) for var in functions})
         if all(planning.plans[var].promise == assumed[var] for var in functions):
             return
     planning.plans.update(first)
-
-
-def _returned_parameters(ends: Sequence[Sequence[_Memory]]) -> dict[int, int]:
-    """Return the results that some ends of a function have in the memory of one parameter, with that."""
-    memories = [(number, memory) for results in ends for number, memory in enumerate(results)]
-    owners = [(number, {root.param for root in _roots(memory)}) for number, memory in memories]
-    return {
-        number: param
-        for number, params in owners
-        if len(params) == 1
-        for param in params
-        if param is not None
-    }
 
 
 def _callees_first(module: tvm.IRModule, entry: RelaxExpr) -> list[ir.GlobalVar]:
@@ -182,34 +168,10 @@ def _plan_function(
     var: ir.GlobalVar | None,
     destinations: Mapping[int, int] | None = None,
 ) -> InPlacePlan:
-    """Plan a function; one that calls itself, and goes on afterwards, by what is assumed of these calls.
+    """Plan with all parameters, then without those that turn out to be of others from round to round.
 
     Those of the entry are ``destinations``; they must be the results that these say.
     """
-    analysis = _analyse(planning, function, var, destinations)
-    safe = analysis.plan
-    if var is None or not analysis.calls_itself:
-        return safe
-    # An assumption that its own plan confirms holds by induction on the depth of the calls. The first
-    # assumes that its calls change what the function does, and return what some path of it does.
-    returned = analysis.may_return()
-    assumed = replace(safe, returned=returned, consumed=safe.consumed.union(returned.values()))
-    for _ in range(_MAX_ASSUMPTIONS):
-        planning.plans[var] = assumed
-        plan = _analyse(planning, function, var, destinations).plan
-        if (plan.consumed, plan.returned) == (assumed.consumed, assumed.returned):
-            return plan
-        assumed = plan
-    return safe
-
-
-def _analyse(
-    planning: _Planning,
-    function: RelaxExpr,
-    var: ir.GlobalVar | None,
-    destinations: Mapping[int, int] | None,
-) -> _FunctionAnalysis:
-    """Analyse with all parameters, then without those that turn out to be of others from round to round."""
     candidates = set(range(len(function.params)) if destinations is None else destinations)
     while True:
         analysis = _FunctionAnalysis(planning, function, var, candidates)
@@ -217,7 +179,7 @@ def _analyse(
         if destinations is not None:
             wrong |= {param for param in plan.consumed if plan.returned.get(destinations[param]) != param}
         if not wrong:
-            return analysis
+            return plan
         # A greatest fixpoint: all parameters are assumed to be changeable, and each round drops
         # those for which that leads to a contradiction. Fewer candidates can only make others
         # wrong, so it ends.
@@ -233,7 +195,6 @@ class _FunctionAnalysis:
         self.planning, self.var = planning, var
         self.candidates = frozenset(candidates)
         self.excluded = set(range(len(function.params))) - self.candidates
-        self.calls_itself = False
         #: The results whose sizes their type does not say; parameters of which there are views.
         self.unsized = {at for at, type_ in enumerate(_fields(function.ret_ty)) if not _has_sizes(type_)}
         self.viewed: set[int | None] = set()
@@ -404,7 +365,6 @@ class _FunctionAnalysis:
         self, var: RelaxExpr, call: RelaxExpr, args: Sequence[frozenset[_Root]], path: _Path
     ) -> _Memory:
         plan = self.planning.plans.get(call.op, InPlacePlan())
-        self.calls_itself |= call.op == self.var
         changed: dict[int, frozenset[_Root]] = {}
         for number in sorted(plan.consumed):
             others = [arg for other, arg in enumerate(args) if other != number]
