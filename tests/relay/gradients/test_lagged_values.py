@@ -1,7 +1,7 @@
 """Gradients of loops over what earlier rounds stored: one array for all rounds, elements on tapes.
 
-`engine/relax/codegen/sinking` has arrays changed after they are read. The judge are differences of the function
-itself.
+`engine/relax/codegen/sinking` has arrays changed after they are read. The judge are differences of the
+function itself.
 """
 
 import textwrap

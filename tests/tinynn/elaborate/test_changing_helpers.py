@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import numpy as np
@@ -288,14 +287,10 @@ def test_a_part_of_a_name_is_not_given_to_be_changed() -> None:
         nnmagic.compile(source, namespace=NAMES)
 
 
-<<<<<<< HEAD
-=======
 @pytest.mark.machine_code
->>>>>>> loops
 def test_recursion_copies_no_array() -> None:
     source = f'{RECURSIVE}\ndef f(x: Tensor[("n",), f64]):\n    a = x.copy()\n'
     f = nnmagic.compile(f"{source}    _sort(a, np.zeros(len(a)), 0, len(a))\n    return a\n", namespace=NAMES)
     x = np.sin(np.arange(1 << 15))
-    begun = time.process_time()
     np.testing.assert_array_equal(f(x), np.sort(x))
-    assert time.process_time() - begun < 0.5  # copies of all for each call take 3 s
+    assert str(f.why).count("copies an array") == 1  # the one that the cell asks for

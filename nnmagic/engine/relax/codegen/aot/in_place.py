@@ -122,8 +122,8 @@ def plan_in_place(
 def _plan_recursion(planning: _Planning, functions: Sequence[ir.GlobalVar]) -> None:
     """Plan functions that call themselves: what they change is assumed, and holds if the plans say the same.
 
-    At first each is assumed to change what it changes if its calls change nothing, and to return the parameters
-    that some path of it returns. What the plans confirm holds by induction on the depth of the calls.
+    At first each is assumed to change what it changes if its calls change nothing, and to return the
+    parameters that some path of it returns. What the plans confirm holds by induction on the depth of calls.
     """
     first = {var: planning.plans[var] for var in functions}
     for var in functions:
