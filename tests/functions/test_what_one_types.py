@@ -125,7 +125,7 @@ def test_a_decorator_of_another_compiler_is_named() -> None:
         nnmagic.compile("@numba.njit(cache=True)\ndef f(x: f64):\n    return x\n", engine="numpy")
 
 
-@pytest.mark.parametrize("decorator", ["cached", "stencil", "functools.lru_cache"])
+@pytest.mark.parametrize("decorator", ["cached", "stencil"])
 def test_other_decorators_say_what_to_do(decorator: str) -> None:
     with pytest.raises(nnmagic.TinyNNError, match="takes no decorator") as error:
         nnmagic.compile(f"@{decorator}\ndef f(x: f64):\n    return x\n")

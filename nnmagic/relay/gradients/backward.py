@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeGuard, cast
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay import expr as ir
@@ -26,7 +25,7 @@ from nnmagic.relay.gradients.expansions import expand
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
-from nnmagic.relay.gradients.vjp_call import Part, Update, VjpCall
+from nnmagic.relay.gradients.vjp_call import VjpCall
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
@@ -151,11 +150,12 @@ class Backward:
         # the binding is reached.
         for var, value in reversed(bindings):
             if has_leaf(scope.active.get(var)):
-                if _is_taken_row(value):
+                if blocks.is_taken_row(value):
                     # x[i][j] is an element of x: an array like x[i] for its cotangent would cost
                     # each round of a loop a whole row.
-                    for part in cotangents.take_parts(var):
-                        self.add(cotangents, value.args[0], _within_taken(part, value, scope.env), scope)
+                    index = blocks.rename(value.args[1], scope.env)
+                    for slice_ in cotangents.pop_slices(var):
+                        self.add(cotangents, value.args[0], slice_.of_taken(value, index).update(), scope)
                 tree = cotangents.of(var)
                 if has_leaf(tree):
                     self._pull(var, value, scope, tree, cotangents)
@@ -462,25 +462,6 @@ class Backward:
         attrs |= {BACKWARD_LOOP: 1} if LOOP in function.attrs else {}
         self.made[helper] = ir.Function(tuple(params), body, result, attrs=attrs, span=function.span)
         return helper
-
-
-def _is_taken_row(value: ir.Expr) -> TypeGuard[ir.Call]:
-    """Return whether a value is what an array has at one index along an axis."""
-    if ir.operator_of(value) != "take" or not isinstance(value, ir.Call):
-        return False
-    index, attrs = blocks.type_of(value.args[1]), value.attrs
-    is_one = isinstance(index, TensorType) and not index.shape and index.dtype != "bool"
-    return is_one and attrs["axis"] is not None and attrs["mode"] == "fast" and not attrs["batch_dims"]
-
-
-def _within_taken(part: Part, value: ir.Call, env: Mapping[ir.Expr, ir.Expr]) -> Update:
-    """Return the contribution to an array of a part of what is taken from it."""
-    whole, index = blocks.type_of(value.args[0]), blocks.type_of(value.args[1])
-    assert isinstance(whole, TensorType)
-    assert isinstance(index, TensorType)
-    at = TensorExpr(blocks.rename(value.args[1], env), index.dtype, value.span)
-    axis = int(cast("int", value.attrs["axis"])) % len(whole.shape)
-    return part.within(axis, at).update()
 
 
 def _ends_in_branches(block: blocks.LetBlock) -> bool:

@@ -109,6 +109,15 @@ def reads_element(value: ir.Expr) -> TypeGuard[ir.Call]:
     return is_element and ir.operator_of(value) in ("take", "gather_nd")
 
 
+def is_taken_row(value: ir.Expr) -> TypeGuard[ir.Call]:
+    """Return whether a value is what an array has at one index along an axis."""
+    if ir.operator_of(value) != "take" or not isinstance(value, ir.Call):
+        return False
+    index, attrs = type_of(value.args[1]), value.attrs
+    is_one = isinstance(index, TensorType) and not index.shape and index.dtype != "bool"
+    return is_one and attrs["axis"] is not None and attrs["mode"] == "fast" and not attrs["batch_dims"]
+
+
 def _zero(var: ir.Var) -> ir.Constant:
     type_ = type_of(var)
     assert isinstance(type_, TensorType)

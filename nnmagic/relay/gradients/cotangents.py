@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from nnmagic.relay.expr import Expr, Var
 from nnmagic.relay.gradients.blocks import type_of
 from nnmagic.relay.gradients.data_types import DataTypes
-from nnmagic.relay.gradients.vjp_call import Part, Update
+from nnmagic.relay.gradients.vjp_call import IndexedSlice, Update
 from nnmagic.relay.structure.tuple_trees import Tree, leaf_types, leaves, project, tree_of
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, Type
@@ -54,10 +54,10 @@ class Cotangents:
         self._parts[var] = [[] if total is None else [total] for total in sums]
         return tree_of(iter(sums), type_)
 
-    def take_parts(self, var: Var) -> list[Part]:
-        """Return the contributions to a tensor, once, if each is a part of it; else none."""
+    def pop_slices(self, var: Var) -> list[IndexedSlice]:
+        """Return the contributions to a tensor, once, if each is a slice of it; else none."""
         (parts,) = self._parts.get(var, [[]]) if isinstance(type_of(var), TensorType) else [[]]
-        found = [term.part for term in parts if isinstance(term, Update) and term.part is not None]
+        found = [term.slice for term in parts if isinstance(term, Update) and term.slice is not None]
         if len(found) < len(parts):
             return []
         parts.clear()

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.expr import Attrs, Expr, Tuple, TupleGetItem, constant
+from nnmagic.relay.expr import Attrs, Call, Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.op_call import TypedCall
 from nnmagic.relay.tensor_expr import NARROW, TensorExpr, call_with_type
@@ -21,29 +21,38 @@ from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType
 class Update:
     """A contribution that adds to some elements of a cotangent: ``apply`` takes the rest of it.
 
-    ``part``: which, if they are those at one index along some axes.
+    ``slice``: which, if they are those at one index along some axes.
     """
 
     apply: Callable[[Expr], Expr]
-    part: Part | None = None
+    slice: IndexedSlice | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What is added to the elements at one index along some axes: ``places`` has the indices by axis."""
+class IndexedSlice:
+    """What is added at one index along some axes of an array; ``places`` has the indices by axis.
+
+    TensorFlow has the gradient of a gather as ``IndexedSlices`` for the same reason: zeros elsewhere cost
+    nothing.
+    """
 
     rank: int
     places: Mapping[int, TensorExpr]
     added: TensorExpr
 
     def update(self) -> Update:
-        """Return the contribution of this part alone."""
+        """Return the contribution of this slice alone."""
         return Update(self._apply, self)
 
-    def within(self, axis: int, index: TensorExpr) -> Part:
-        """Return the part of an array of which the array of this part is what ``take`` gives."""
+    def of_taken(self, take: Call, index: Expr) -> IndexedSlice:
+        """Return the slice of an array of which the array of this one is what ``take`` gives."""
+        type_ = take.args[1].checked_type
+        assert isinstance(type_, TensorType)
+        rank = self.rank + 1
+        axis = int(cast("int", take.attrs["axis"])) % rank
         places = {other + (other >= axis): place for other, place in self.places.items()}
-        return Part(self.rank + 1, {**places, axis: index}, self.added)
+        places[axis] = TensorExpr(index, type_.dtype, take.span)
+        return IndexedSlice(rank, places, self.added)
 
     def _apply(self, total: Expr) -> Expr:
         axes = sorted(self.places)

@@ -333,7 +333,8 @@ def specialized(
             continue
         known = v.static_or(as_number(operand).value, MISSING)
         if known is MISSING or (is_own and is_number(known)):  # a number changes from call to call
-            types[name] = _argument_type(written, name, operand)
+            type_ = _argument_type(written, name, operand)
+            types[name] = _with_named_sizes(type_, name) if is_own else type_
         else:
             values[name] = known
     try:
@@ -374,10 +375,10 @@ def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | 
                 f"give an array, as in np.array({text}); or a function of this cell that does not call itself"
             )
         raise v.RefusalError(message, operand.span, hint=hint)
-    return _with_numbers(_with_named_sizes(tensor.type, parameter), value)
+    return _with_numbers(tensor.type, value)
 
 
-def _with_named_sizes(type_: Type, parameter: str) -> Type:
+def _with_named_sizes(type_: Type | Generator, parameter: str) -> Type | Generator:
     """Return the type of an argument with names for sizes without one: a result may have the same."""
     if not isinstance(type_, TensorType) or AnyDim() not in type_.shape:
         return type_

@@ -27,6 +27,7 @@ REPORTING = {
 TRIED = {
     "annotation_types is_open": "what an annotation leaves open; errors in it are reported at its use",
     "attempts _attempt": "an unrolled loop that turns out too large or to need a branch is undone",
+    "calls _call_global": "recursion whose texts differ from call to call, where they cannot stay fixed",
     "comprehensions _elaborate": "a condition that only the call knows: the comprehension is a loop",
     "conditions _speculate_bool": "an operand of `and` and `or` that is not total: it gets a branch",
     "custom_rules _Custom._function": "a rule with an error, which was reported",

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import tvm
 from tvm import relax, tirx
 
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
 from nnmagic.engine.relax.legalize.index_checks import CHECKS_INDICES
 from nnmagic.engine.relax.legalize.kernel_cache import with_parts
 from nnmagic.engine.relax.legalize.registry import INJECTIVE
@@ -90,7 +91,7 @@ class _Order:
                 self._check(binding)
             elif name in _EARLY or isinstance(binding, relax.MatchCast):
                 self._first += [*self._take(self._needed([binding])), binding]
-            elif _is_pure(value):
+            elif _is_pure(value) and not self._assigns(value):
                 self._pending[hash(binding.var)] = binding
             else:
                 ordered += [*self._flush(), binding]
@@ -104,6 +105,10 @@ class _Order:
         bindings = [*self._first, *self._pending.values()]
         self._first, self._pending = [], {}
         return bindings
+
+    def _assigns(self, value: RelaxExpr) -> bool:
+        """Return whether a kernel assigns elements: what a call changed before it failed, its caller sees."""
+        return _is_kernel_call(value) and COPIES_FIRST in (self._kernels[value.args[0]].attrs or {})
 
     def _checks(self, report: RelaxExpr) -> bool:
         binding = self._pending.get(hash(report))

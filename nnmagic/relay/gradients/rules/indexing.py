@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from nnmagic.relay.expr import Expr
 from nnmagic.relay.gradients.registry import rule, zero
-from nnmagic.relay.gradients.vjp_call import Contribution, Part, Update, VjpCall, is_static, same_dim
+from nnmagic.relay.gradients.vjp_call import Contribution, IndexedSlice, Update, VjpCall, is_static, same_dim
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 
@@ -50,7 +50,7 @@ def _take(p: VjpCall) -> Sequence[Contribution]:
         return [p.reshape_to(added, 0), None]
     axis, rank = p.axis(), p.rank()
     if index_rank == 0:
-        return [Part(rank, {axis: indices}, p.d).update(), None]
+        return [IndexedSlice(rank, {axis: indices}, p.d).update(), None]
     picked = list(range(axis, axis + index_rank))
     others = [index for index in range(index_rank + rank - 1) if index not in picked]
     rows = p.d.transpose([*picked, *others])

@@ -207,20 +207,21 @@ LAGGED = {
         def loss(p: Tensor[(2,), f64], y: Tensor[("n",), f64]) -> f64:
             e = zeros(len(y))
             total = 0.0
-            for t in range(1, len(y)):
+            t = 1
+            while t < len(y):
                 e[t] = y[t] - p[0] * y[t - 1] - p[1] * e[t - 1]
                 total += e[t] * e[t]
+                t += 1
             return total
     """,
-    "a list": """
+    "an array that is read afterwards": """
         def loss(p: Tensor[(2,), f64], y: Tensor[("n",), f64]) -> f64:
-            e = [0.0]
-            for t in range(1, len(y)):
-                e.append(y[t] - p[0] * y[t - 1] - p[1] * e[t - 1])
-            total = 0.0
-            for t in range(1, len(y)):
-                total += e[t] * e[t]
-            return total
+            e = zeros(len(y))
+            t = 1
+            while t < len(y):
+                e[t] = y[t] - p[0] * y[t - 1] - p[1] * e[t - 1]
+                t += 1
+            return sum(e * e)
     """,
 }
 
