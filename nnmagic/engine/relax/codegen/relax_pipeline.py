@@ -160,9 +160,8 @@ def _group_operators(module: tvm.IRModule) -> tvm.IRModule:
 def _unfit(group: relax.Function) -> list[tvm.ir.GlobalVar]:
     """Return the kernels of a group that TVM could not fuse: a size of no argument would be defined twice.
 
-    Such a size is a parameter, among several of a shape or a number. Where a kernel has no argument, it must
-    not be the result's, nor may there be parameters of both kinds; where there are, it must not be a number
-    and an inner array's.
+    Such a size is a parameter, among several of a shape. Where a kernel has no argument, it must not be the
+    result's; nor may a kernel have a number as an argument, which is a parameter, too.
     """
     shapes = [param.ty for param in group.params if isinstance(param.ty, relax.ShapeType)]
     if not shapes:
@@ -171,15 +170,12 @@ def _unfit(group: relax.Function) -> list[tvm.ir.GlobalVar]:
     calls = [binding.value for binding in bindings if isinstance(binding.value, relax.Call)]
     sizes_of = relax.analysis.tir_vars_in_type
     given = [size for shape in shapes for size in shape.values]
-    inside = [size for binding in bindings for size in sizes_of(binding.var.ty)]
-    numbers = [param for param in group.params if _is_one_of(param, inside)]
-    has_numbers = any(isinstance(param.ty, tvm.ir.PrimType) for param in group.params)
-    is_given = has_numbers or any(_is_one_of(size, given) for size in sizes_of(group.ret_ty))
+    is_given = any(_is_one_of(size, given) for size in sizes_of(group.ret_ty))
     return [
         call.args[0]
         for call in calls
         for args in (call.args[1].fields,)
-        if (is_given and not args) or any(_is_one_of(arg, numbers) for arg in args)
+        if (is_given and not args) or any(isinstance(arg.ty, tvm.ir.PrimType) for arg in args)
     ]
 
 
