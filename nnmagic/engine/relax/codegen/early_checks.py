@@ -1,9 +1,8 @@
-"""Check what may raise, and name sizes, before what is computed meanwhile.
+"""Check indices before what is computed meanwhile, and compute them for the check alone where that is cheap.
 
-Calls with effects end the calls that TVM's fusion looks at together. Here what such a call needs comes first,
-then the call, then the rest. An array of indices that a check reads would be in memory: the check gets calls
-of its own for the element-wise part, where that is cheap, so that what reads at the indices is fused with
-what computes them.
+A check that may raise ends the calls that TVM's fusion looks at together. Between such calls, what a check
+needs comes first, then the check. An array of indices that the check reads would be in memory: the check gets
+calls of its own for the element-wise part, so that what reads at the indices is fused with what computes them.
 """
 
 from __future__ import annotations
@@ -19,39 +18,26 @@ from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
 from nnmagic.engine.relax.legalize.index_checks import CHECKS_INDICES
 from nnmagic.engine.relax.legalize.kernel_cache import with_parts
 from nnmagic.engine.relax.legalize.registry import INJECTIVE
-from nnmagic.engine.relax.runtime.callbacks import (
-    INDEX_IN_RANGE,
-    REQUIRED,
-    SHAPE_TO_NAME,
-    SHAPES_FIT,
-    SIZES_NAMED,
-)
+from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE, REQUIRED, SHAPES_FIT
 from nnmagic.engine.relax.schedules.elementwise.costs import count_instructions
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
 from nnmagic.engine.relax.tir.types import RelaxExpr
-from nnmagic.engine.relax.tir.visitors import collect, rewrite
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 #: The instructions up to which an index is computed twice.
 _MOST_INSTRUCTIONS = 64
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
-#: Operators without effects that calls of kernels are among.
-_PURE = [_CALL_TIR, *(tvm.ir.Op.get(f"relax.{name}") for name in ("reshape", "tensor_to_shape"))]
-
-#: What has no effects besides calls.
-_PARTS = (relax.Var, relax.Tuple, relax.TupleGetItem)
-
-#: Calls that ask something of sizes, or name them.
-_EARLY = (INDEX_IN_RANGE, REQUIRED, SHAPES_FIT, SHAPE_TO_NAME, SIZES_NAMED)
-
 #: Kernels by their names.
 _Kernels: TypeAlias = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
 
 
 def check_early(module: tvm.IRModule) -> tvm.IRModule:
-    """Move checks and names of sizes up; kernels are annotated with their patterns."""
+    """Move checks of indices to where these can be known; kernels are annotated with their patterns."""
     kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    if not any(CHECKS_INDICES in kernel.attrs for kernel in kernels.values()):
+        return module
     plain = relax.transform.ToNonDataflow()(module)
     changed = {
         var: rewrite(function, [(relax.SeqExpr, partial(_in_order, kernels))])
@@ -89,32 +75,28 @@ class _Order:
             name = getattr(value.op, "global_symbol", "") if isinstance(value, relax.Call) else ""
             if name == INDEX_IN_RANGE and self._checks(value.args[0]):
                 self._check(binding)
-            elif name in _EARLY or isinstance(binding, relax.MatchCast):
-                self._first += [*self._take(self._needed([binding])), binding]
-            elif _is_pure(value) and not self._assigns(value):
+            elif name in (REQUIRED, SHAPES_FIT) and not any(hash(arg) in self._pending for arg in value.args):
+                self._first.append(binding)
+            elif (
+                isinstance(binding, relax.VarBinding) and _is_kernel_call(value) and not self._assigns(value)
+            ):
                 self._pending[hash(binding.var)] = binding
             else:
                 ordered += [*self._flush(), binding]
         return ordered + self._flush()
-
-    def _take(self, keys: set[int]) -> list[RelaxExpr]:
-        """Return pending bindings, which are so no longer."""
-        return [self._pending.pop(key) for key in list(self._pending) if key in keys]
 
     def _flush(self) -> list[RelaxExpr]:
         bindings = [*self._first, *self._pending.values()]
         self._first, self._pending = [], {}
         return bindings
 
-    def _assigns(self, value: RelaxExpr) -> bool:
+    def _assigns(self, call: RelaxExpr) -> bool:
         """Return whether a kernel assigns elements: what a call changed before it failed, its caller sees."""
-        return _is_kernel_call(value) and COPIES_FIRST in (self._kernels[value.args[0]].attrs or {})
+        return COPIES_FIRST in (self._kernels[call.args[0]].attrs or {})
 
     def _checks(self, report: RelaxExpr) -> bool:
         binding = self._pending.get(hash(report))
-        if binding is None or not _is_kernel_call(binding.value):
-            return False
-        return CHECKS_INDICES in self._kernels[binding.value.args[0]].attrs
+        return binding is not None and CHECKS_INDICES in self._kernels[binding.value.args[0]].attrs
 
     def _check(self, check: RelaxExpr) -> None:
         """Put a check first, behind what it needs."""
@@ -122,10 +104,16 @@ class _Order:
         needed = self._needed([finder])
         cheap = self._cheap(needed)
         moved = self._needed([self._pending[key] for key in needed if key not in cheap])
-        self._first += self._take(moved)
-        copied = [binding for key, binding in self._pending.items() if key in cheap]
-        copies = {hash(each.var): type(each.var)(str(each.var.name), each.var.ty) for each in copied}
+        copies = {
+            key: type(binding.var)(str(binding.var.name), binding.var.ty)
+            for key, binding in self._pending.items()
+            if key in cheap and key not in moved
+        }
+        copied = [binding for key, binding in self._pending.items() if key in copies]
+        self._first += [binding for key, binding in self._pending.items() if key in moved]
         self._first += [*(_with_operands(binding, copies) for binding in (*copied, finder)), check]
+        for key in moved:
+            del self._pending[key]
 
     def _needed(self, bindings: Sequence[RelaxExpr]) -> set[int]:
         """Return what is pending of some bindings, and of what they need."""
@@ -133,8 +121,10 @@ class _Order:
         while work:
             binding = work.pop()
             needed |= {hash(binding.var)} & self._pending.keys()
-            used = {hash(var) for var in collect(relax.Var, binding.value)} & self._pending.keys()
-            work += [self._pending[key] for key in used - needed]
+            fields = [
+                self._pending[key] for key in map(hash, binding.value.args[1].fields) if key in self._pending
+            ]
+            work += [each for each in fields if hash(each.var) not in needed]
         return needed
 
     def _cheap(self, needed: set[int]) -> set[int]:
@@ -142,8 +132,6 @@ class _Order:
         cheap, instructions = set[int](), 0
         for key in needed:
             binding = self._pending[key]
-            if not _is_kernel_call(binding.value):
-                continue
             kernel = self._kernels[binding.value.args[0]]
             is_elementwise = int(kernel.attrs["op_pattern"]) <= INJECTIVE and binding.value.args[1].fields
             if not is_elementwise or not int(binding.var.ty.ndim):
@@ -154,10 +142,6 @@ class _Order:
                 return set()
             instructions += sum(count_instructions(stage.value) for stage in read.stages)
         return cheap if instructions < _MOST_INSTRUCTIONS else set()
-
-
-def _is_pure(value: RelaxExpr) -> bool:
-    return value.op in _PURE if isinstance(value, relax.Call) else isinstance(value, _PARTS)
 
 
 def _is_kernel_call(value: RelaxExpr) -> bool:
