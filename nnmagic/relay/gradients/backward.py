@@ -58,7 +58,7 @@ class Backward:
         self.made: dict[str, ir.Function] = {}
         self._bindings: dict[ir.Expr, ir.Expr] = {}
         self._helpers: dict[tuple[str, tuple[bool, ...], tuple[bool, ...]], str] = {}
-        self._taped: dict[tuple[str, tuple[bool, ...], int, int | AnyDim], TapedLoop | None] = {}
+        self._taped: dict[tuple[str, tuple[bool, ...], int, int, int | AnyDim], TapedLoop | None] = {}
 
     # -- blocks ----------------------------------------------------------------------------------------
 
@@ -400,7 +400,7 @@ class Backward:
         assert isinstance(value.op, ir.GlobalVar)
         name = value.op.name
         activity = self.activity.of_function(name, self.activity.mask_of(name, value.args, scope.active))
-        key = (name, activity.mask, loop.start, loop.number)
+        key = (name, activity.mask, loop.start, loop.step, loop.number)
         if key not in self._taped:
             before = (dict(self.made), dict(self._helpers), dict(self._taped))
             taped = LoopTaper(self, loop, activity, name).tape()

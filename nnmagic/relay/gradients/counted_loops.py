@@ -106,7 +106,7 @@ def counted_loop(
             return None
     else:
         end, sized, size = _sized_end(last, fixed, env, resolve)
-        if end is None or (start, step) != (0, 1):
+        if end is None or (start, step) != (0, 1) or type_of(end) != TensorType((), "int64"):
             return None
         number = size if isinstance(size, AnyDim) and size.label is not None else ANY
         sized = None if number == ANY else sized

@@ -84,7 +84,10 @@ def call_forward(
     loop: as this call begins it. env: what the names of the caller stand for.
     """
     substitution = dict[ir.Expr, ir.Expr](zip(loop.function.params, args, strict=True))
-    tapes = [_zeros(tape, loop, env, _count(loop, substitution, span), span) for tape in taped.tapes]
+    number = _count(loop, substitution, span)
+    if loop.number == ANY:  # below 0, it is no number of rounds
+        number = call("maximum", [number, _number(0, span)], span)
+    tapes = [_zeros(tape, loop, env, number, span) for tape in taped.tapes]
     params = (*loop.carried, *loop.fixed)
     first = ir.Call(
         ir.GlobalVar(taped.forward, span=span),
@@ -96,7 +99,7 @@ def call_forward(
     inner: dict[ir.Expr, ir.Expr] = {
         **substitution,
         **dict(zip(loop.carried, results, strict=False)),
-        loop.counter: _counter_in_round(loop, _count(loop, substitution, span), span),
+        loop.counter: _counter_in_round(loop, number, span),
     }
     return forward_block(loop.exit, inner), TapedCall(taped, substitution, inner, tuple(results[count:]))
 
@@ -162,7 +165,8 @@ class LoopTaper:
         meanings: dict[ir.Var, ir.Expr] = {var: placeholder for placeholder, var in products.items()}
         env.update({var: meanings[var] for var, _ in loop.round if var in meanings})
         seeds, results, field_types = self._pull_round(env, {var: meanings[var] for var in in_branches})
-        like = {leaf: seeds[path] for leaf, path in stored.items() if path in seeds}
+        # Of another size in the next round, its cotangent there has that one.
+        like = {leaf: seeds[path] for leaf, path in stored.items() if path in seeds and _keeps_sizes(leaf)}
         results = _in_shape_of(results, like)
         # Only values that the cotangents of a round mention are stored: a loop that only adds needs
         # none.
@@ -310,6 +314,14 @@ def _is_static(var: ir.Var) -> bool:
     return isinstance(type_, TensorType) and all(isinstance(dim, int) for dim in type_.shape)
 
 
+def _keeps_sizes(var: ir.Var) -> bool:
+    """Return whether all rounds have the same sizes: each is known, or has a name."""
+    type_ = type_of(var)
+    return isinstance(type_, TensorType) and all(
+        isinstance(dim, int) or getattr(dim, "label", None) is not None for dim in type_.shape
+    )
+
+
 def _with_reads(
     round_: Sequence[tuple[ir.Var, ir.Expr]],
 ) -> tuple[list[tuple[ir.Var, ir.Expr]], list[ir.Var]]:
@@ -367,7 +379,7 @@ def _zeros(
 ) -> ir.Expr:
     """Return an empty tape; one of a named size is made from the array that has it."""
     if loop.number == ANY:
-        rows = call("expand_dims", [call("maximum", [count, _number(0, span)], span)], span, axis=0)
+        rows = call("expand_dims", [count], span, axis=0)
         sizes: list[ir.Expr] = [rows, *(ir.constant([dim], "int64", span=span) for dim in tape.shape[1:])]
         shape = rows if len(sizes) == 1 else call("concatenate", [ir.Tuple(tuple(sizes))], span, axis=0)
         return call("dyn.full", [ir.constant(0, tape.dtype, span=span), shape], span, shape=None)

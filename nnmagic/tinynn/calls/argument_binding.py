@@ -82,7 +82,7 @@ def static_argument(function: str, parameter: str, operand: v.Operand) -> object
 _MAKING_TENSORS = ("array", "asarray", "astype")
 
 #: Functions whose last arguments may be tuples, each of them one argument.
-_TAKING_TREES = ("vjp", "tree_map", "map")
+_TAKING_TREES = ("vjp", "tree_map", "map", "chain", "product")
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,12 +142,27 @@ def over_changing_list(ctx: Elaboration, stmt: tree.For) -> tuple[str, tree.Whil
 
 def _changes_what_it_goes_over(stmt: tree.For) -> bool:
     """Return whether a loop goes over a list that its rounds change."""
-    changed = {
+    return isinstance(stmt.iterable, ast.Var) and stmt.iterable.id.name in _changed_lists(stmt)
+
+
+def _changed_lists(stmt: tree.For) -> set[str]:
+    return {
         node.lhs[0].id.name
         for node in walk(stmt.body, into_functions=False)
         if isinstance(node, tree.Append | tree.ChangeList)
     }
-    return isinstance(stmt.iterable, ast.Var) and stmt.iterable.id.name in changed
+
+
+def check_iterable(ctx: Elaboration, stmt: tree.For) -> None:
+    """Refuse a loop that goes over a list beside others while its rounds change it. Raises RefusalError."""
+    match stmt.iterable:
+        case ast.Call(func_name=ast.Var(id=ast.Id(name="zip" | "enumerate" as word)), params=params):
+            for part in params:
+                if isinstance(part, ast.Var) and part.id.name in _changed_lists(stmt):
+                    name = part.id.name
+                    message = f"`{name}` changes in this loop, which goes over it by `{word}`"
+                    hint = f"go over a copy, as in {word}(list({name})), or count the items in a while loop"
+                    raise v.RefusalError(message, ctx.span(part.span), hint=hint)
 
 
 def _counting(stmt: tree.For, name: str) -> tree.While:

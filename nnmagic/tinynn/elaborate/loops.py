@@ -23,7 +23,12 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 from nnmagic.tinynn.elaborate.growing_lists import room_for_rounds
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import forget_inner_lists, lists_to_index
-from nnmagic.tinynn.elaborate.list_rewriting import LoopLists, find_lists, over_changing_list
+from nnmagic.tinynn.elaborate.list_rewriting import (
+    LoopLists,
+    check_iterable,
+    find_lists,
+    over_changing_list,
+)
 from nnmagic.tinynn.elaborate.lists_as_rows import computed_items_as_rows
 from nnmagic.tinynn.elaborate.loop_emission import (
     LoopToEmit,
@@ -121,6 +126,7 @@ def _elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         ctx.environment.bindings.bind(name, v.Known(0))
         ctx.live |= {name}
         return elaborate_while(ctx, loop)
+    check_iterable(ctx, stmt)
     iterable = keys_of_table(ctx.operand(stmt.iterable))
     if is_silent(iterable.value):
         for target in targets_of(stmt.target):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast as py
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,8 @@ def without_returns(statements: Sequence[py.stmt], result: str | None) -> Ends:
             case py.Raise():
                 return Ends([*made, stmt], falls=False)
             case py.If(test=test, body=body, orelse=orelse) if _returns(stmt):
-                first, second = without_returns(body, result), without_returns(orelse, result)
+                # Of copies: what is written of them once more must be as it was.
+                first, second = (without_returns(copy.deepcopy(each), result) for each in (body, orelse))
                 if not first.falls:
                     second = without_returns([*orelse, *rest], result)
                 elif not second.falls:

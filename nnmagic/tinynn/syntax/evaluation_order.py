@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast as py
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from nnmagic.tinynn.syntax.name_scopes import placed
 
@@ -28,7 +28,7 @@ def with_first(stmt: py.stmt, value: py.expr) -> py.stmt | None:
     if isinstance(stmt, py.Expr):
         return None if isinstance(value, py.Name) else placed(stmt, py.Expr(value))
     name = "test" if isinstance(stmt, py.If) else "iter" if isinstance(stmt, py.For) else "value"
-    made = copy.copy(stmt)
+    made = copy.deepcopy(stmt)  # two paths of a choice share no part
     setattr(made, name, value)
     return made
 
@@ -46,36 +46,47 @@ def always_computed(expr: py.expr) -> Iterator[py.expr]:
             yield from always_computed(left)
             yield from always_computed(right)
             return
+        case py.Call(func=py.Name(id="any" | "all" | "next"), args=[py.GeneratorExp(), *_]):
+            return  # which takes no more items than it needs
         case py.ListComp() | py.GeneratorExp():
             yield expr
             return
         case py.Lambda() | py.SetComp() | py.DictComp() | py.JoinedStr():
             return
-    for child in py.iter_child_nodes(expr):
-        if isinstance(child, py.expr):
-            yield from always_computed(child)
-        elif isinstance(child, py.keyword):
-            yield from always_computed(child.value)
+    for child in operands(expr):
+        yield from always_computed(child)
     if isinstance(expr, py.Call) and isinstance(expr.func, py.Name):
         yield expr
 
 
-def read_before(root: py.AST, call: py.Call, calls: Sequence[py.expr], rebound: set[str]) -> Iterator[str]:
-    """Yield the names that an expression reads before one of the calls that stand before its statement.
+def operands(expr: py.expr) -> Iterator[py.expr]:
+    """Yield the parts of an expression that Python computes, in order."""
+    match expr:
+        case py.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                yield from (value,) if key is None else (key, value)
+        case py.NamedExpr(value=value) | py.Starred(value=value):
+            yield value
+        case py.Call(func=function, args=args, keywords=keywords):
+            yield from () if isinstance(function, py.Name) else operands(function)
+            for each in args:
+                yield each.value if isinstance(each, py.Starred) else each
+            yield from (each.value for each in keywords)
+        case _:
+            for child in py.iter_child_nodes(expr):
+                if isinstance(child, py.expr):
+                    yield child.value if isinstance(child, py.Starred) else child
 
-    ``rebound``: the names that the call assigns, which no name of a container shows.
-    """
-    place = (getattr(root, "lineno", 0), getattr(root, "col_offset", 0))
-    if root is call or place > (call.end_lineno or 0, call.end_col_offset or 0):
+
+def computed_before(root: py.expr, call: py.expr) -> Iterator[py.expr]:
+    """Yield the parts of an expression that Python has computed where it begins with one of its calls."""
+    if root is call:
         return
-    is_written_out = root in calls
-    if is_written_out and all(part is not call for part in py.walk(root)):
-        return
-    if isinstance(root, py.Name):
-        yield root.id
-    for child in py.iter_child_nodes(root):
-        if not (is_written_out and isinstance(child, py.Name) and child.id not in rebound):
-            yield from read_before(child, call, calls, rebound)
+    for part in operands(root):
+        if any(each is call for each in py.walk(part)):
+            yield from computed_before(part, call)
+            return
+        yield part
 
 
 def with_results(root: py.expr, results: Mapping[int, py.expr]) -> py.expr:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast as py
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+from nnmagic.tinynn.syntax.name_scopes import bound_names, changed_names, changes_names, names_in
 
 #: What takes all items of an iterable.
 _TAKING = frozenset(
@@ -32,13 +34,17 @@ _FUNCTIONS = py.FunctionDef | py.Lambda
 def with_lists_for_generators(body: Sequence[py.stmt]) -> list[py.stmt]:
     """Return the statements of a cell without the generators that can be lists."""
     module = py.Module(list(body), [])
-    generators = [node for node in py.walk(module) if isinstance(node, py.FunctionDef) and _yields(node)]
-    names = {node.name for node in generators if _can_be_list(node)}
+    methods = {id(each) for node in py.walk(module) if isinstance(node, py.ClassDef) for each in node.body}
+    functions = {node.name: node for node in py.walk(module) if isinstance(node, py.FunctionDef)}
+    changing = {name for name, node in functions.items() if changes_names(node)}
+    generators = [node for node in functions.values() if _yields(node) and id(node) not in methods]
+    names = {
+        node.name for node in generators if not changing & {node.name, *names_in(node)} and _can_be_list(node)
+    }
     if not names:
         return list(body)
     module = copy.deepcopy(module)
-    for name in sorted(names - {name for name in names if _is_taken_whole(module, name)}):
-        names.discard(name)
+    names = {name for name in names if _is_taken_whole(module, functions[name], changing)}
     for node in py.walk(module):
         if isinstance(node, py.FunctionDef) and node.name in names and _yields(node):
             _write(node)
@@ -82,16 +88,56 @@ def _can_be_list(function: py.FunctionDef) -> bool:
     return True
 
 
-def _is_taken_whole(module: py.Module, name: str) -> bool:
+def _is_taken_whole(module: py.Module, function: py.FunctionDef, changing: Set[str]) -> bool:
     """Return whether all uses of a generator are calls whose items are taken at once."""
     parents = {child: node for node in py.walk(module) for child in py.iter_child_nodes(node)}
     for node in py.walk(module):
-        if not isinstance(node, py.Name) or node.id != name:
+        if not isinstance(node, py.Name) or node.id != function.name:
             continue
         call = parents[node]
         if not isinstance(call, py.Call) or call.func is not node or not _is_taken(call, parents):
             return False
+        loop = parents[call]
+        while isinstance(loop, py.Call):
+            loop = parents[loop]
+        if isinstance(loop, py.For) and _changes_read(loop, call, function, parents, changing):
+            return False
     return True
+
+
+def _changes_read(
+    loop: py.For,
+    call: py.Call,
+    function: py.FunctionDef,
+    parents: Mapping[py.AST, py.AST],
+    changing: Set[str],
+) -> bool:
+    """Return whether a loop changes what its generator reads later, or may leave one that has no end."""
+    body = py.Module(loop.body, [])
+    nodes = list(py.walk(body))
+    leaves = any(isinstance(node, py.Break | py.Return) for node in nodes)
+    if leaves and any(isinstance(node, py.While) for node in py.walk(function)):
+        return True
+    own = bound_names(function) | {part.arg for part in py.walk(function) if isinstance(part, py.arg)}
+    read = names_in(call) | (names_in(function) - own)
+    owner: py.AST = loop
+    while owner in parents and not isinstance(owner, py.FunctionDef):
+        owner = parents[owner]
+    for _ in range(3):  # names of the same containers
+        for node in py.walk(owner):
+            if isinstance(node, py.Assign) and not _is_made(node.value):
+                targets = {
+                    part.id for each in node.targets for part in py.walk(each) if isinstance(part, py.Name)
+                }
+                if targets & read:
+                    read |= names_in(node.value)
+    changed = changed_names(body) | {  # type: ignore[arg-type]
+        node.id for node in nodes if isinstance(node, py.Name) and isinstance(node.ctx, py.Store)
+    }
+    for node in nodes:
+        if isinstance(node, py.Call) and names_in(node.func) & changing:
+            return True
+    return bool(read & changed)
 
 
 def _is_taken(call: py.Call, parents: dict[py.AST, py.AST]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast as py
 import copy
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -17,20 +18,22 @@ from nnmagic.tinynn.syntax.assigned_results import StaysCallError, arguments_of,
 from nnmagic.tinynn.syntax.comprehension_loops import as_loop
 from nnmagic.tinynn.syntax.evaluation_order import (
     always_computed,
+    computed_before,
     computed_first,
-    read_before,
     with_first,
     with_results,
 )
 from nnmagic.tinynn.syntax.list_methods import truth
 from nnmagic.tinynn.syntax.name_scopes import (
     CHANGING,
+    FUNCTIONS,
     Renamed,
     bound_names,
     changed_names,
     changes_names,
     grown_names,
     holds_containers,
+    inner_names,
     is_container,
     is_hint,
     names_in,
@@ -109,9 +112,17 @@ def _with(stmt: py.stmt, value: py.expr) -> list[py.stmt]:
 def _check_names(callee: _Function, caller: _Function, own: set[str]) -> None:
     """Raise StaysCallError where names around a function stand for something else in its caller."""
     free = names_in(callee.node) - own - set(parameter_names(callee.node))
-    around = set() if callee.owner is caller else bound_names(caller.node) | set(parameter_names(caller.node))
-    if free & (around | caller.brought):
+    if free & (_bound_between(caller, callee) | caller.brought):
         raise StaysCallError
+
+
+def _bound_between(scope: _Function | None, callee: _Function) -> set[str]:
+    """Return the names that are bound in a function and in those around it, up to where another stands."""
+    names = set[str]()
+    while scope is not None and scope is not callee.owner:
+        names |= bound_names(scope.node) | set(parameter_names(scope.node))
+        scope = scope.owner
+    return names
 
 
 class _Writer:
@@ -128,11 +139,17 @@ class _Writer:
             return
         function.is_open = True
         node = function.node
-        inner = {
-            each.name: _Function(each, is_nested=True)
-            for each in own_nodes(node.body)
-            if isinstance(each, py.FunctionDef)
-        }
+        defined = [each for each in own_nodes(node.body) if isinstance(each, py.FunctionDef)]
+        bound = Counter([each.name for each in defined])
+        bound.update(
+            each.id
+            for each in own_nodes(node)
+            if isinstance(each, py.Name) and isinstance(each.ctx, py.Store)
+        )
+        inner = {each.name: _Function(each, is_nested=True) for each in defined if bound[each.name] == 1}
+        function.taken |= {each.id for each in py.walk(node) if isinstance(each, py.Name)}
+        function.taken |= {each.arg for each in py.walk(node) if isinstance(each, py.arg)}
+        function.taken |= bound_names(node)
         function.visible = {**function.visible, **inner}
         for each in inner.values():
             each.visible, each.owner = function.visible, function
@@ -159,6 +176,7 @@ class _Writer:
             case.body = self._block(case.body, caller)
         if (steps := self._in_steps(stmt, caller)) is not None:
             return steps
+        given = stmt
         if self._gives_own(stmt, caller):
             assert isinstance(stmt, py.Assign)
             stmt = placed(stmt, py.Expr(stmt.value))
@@ -169,13 +187,15 @@ class _Writer:
             if isinstance(part, py.ListComp | py.GeneratorExp) and self._calls_in(part, caller):
                 name = self._new("made", caller.taken)
                 loop = as_loop(part, name, lambda word: self._new(word, caller.taken))
-                if loop is not None and not isinstance(stmt, py.While):
-                    results = {id(part): placed(stmt, py.Name(name, py.Load()))}
-                    return self._block([*loop, *_with(stmt, with_results(root, results))], caller)
+                if loop is not None and not isinstance(stmt, py.While | py.AugAssign):
+                    results: dict[int, py.expr] = {}
+                    first = self._bound_first(root, part, self._rebound_in(part, caller), results, caller)
+                    results[id(part)] = placed(stmt, py.Name(name, py.Load()))
+                    return self._block([*first, *loop, *_with(stmt, with_results(root, results))], caller)
         try:
             before, changed = self._hoisted(root, stmt, caller)
         except StaysCallError:
-            return [stmt]
+            return [given]
         if not before:
             return [stmt]
         if isinstance(stmt, py.While):
@@ -199,15 +219,37 @@ class _Writer:
             callee = self._callee(call, caller)
             assert callee is not None
             is_used = not (isinstance(stmt, py.Expr) and call is stmt.value)
+            before += self._bound_first(root, call, outer_names(callee.node), results, caller)
             written_call = with_results(call, {key: each for key, each in results.items() if key != id(call)})
             assert isinstance(written_call, py.Call)
             written, result, changed = self._inlined(written_call, callee, caller, is_used=is_used)
-            rebound = outer_names(callee.node)
-            if changed & (updated | set(read_before(root, call, calls, rebound))):
+            if changed & updated:
                 raise StaysCallError
             before += written
             results[id(call)] = result
         return before, with_results(root, results)
+
+    def _bound_first(
+        self,
+        root: py.expr,
+        call: py.expr,
+        rebound: Set[str],
+        results: dict[int, py.expr],
+        caller: _Function,
+    ) -> list[py.stmt]:
+        """Return the statements that compute what an expression has computed before a call.
+
+        A name is the same object behind the call, if it is not ``rebound``.
+        """
+        before: list[py.stmt] = []
+        for part in computed_before(root, call):
+            is_kept = isinstance(part, py.Name) and part.id not in rebound
+            if is_kept or id(part) in results or isinstance(part, py.Constant | py.Slice):
+                continue
+            name = self._new("_before", caller.taken)
+            before.append(placed(part, py.Assign([py.Name(name, py.Store())], with_results(part, results))))
+            results[id(part)] = placed(part, py.Name(name, py.Load()))
+        return before
 
     def _gives_own(self, stmt: py.stmt, caller: _Function) -> bool:
         """Return whether a statement lets a name stand for what it stands for: ``p = moved(p)``."""
@@ -221,6 +263,8 @@ class _Writer:
                     for each, given in arguments_of(call, callee.node).items()
                     if getattr(given, "id", "") == name
                 }
+                rebound = bound_names(callee.node) | outer_names(callee.node)
+                own = set() if name in outer_names(callee.node) else own - rebound
                 returned = [each.value for each in own_nodes(callee.node.body) if isinstance(each, py.Return)]
                 return bool(returned) and all(getattr(each, "id", "") in own for each in returned)
         return False
@@ -249,6 +293,11 @@ class _Writer:
                 return self._block([placed(stmt, py.If(choice.test, paths[:1], paths[1:]))], caller)
         return None
 
+    def _rebound_in(self, part: py.AST, caller: _Function) -> set[str]:
+        calls = (node for node in py.walk(part) if isinstance(node, py.Call))
+        found = (self._callee(call, caller) for call in calls)
+        return {name for callee in found if callee is not None for name in outer_names(callee.node)}
+
     def _calls_in(self, part: py.AST, caller: _Function) -> bool:
         calls = (node for node in py.walk(part) if isinstance(node, py.Call))
         return any(self._callee(call, caller) is not None for call in calls)
@@ -260,7 +309,7 @@ class _Writer:
         function = caller.visible.get(call.func.id)
         if function is None or function is caller or function.is_open:
             return None
-        if call.func.id in bound_names(caller.node) and not function.is_nested:
+        if call.func.id in _bound_between(caller, function):
             return None
         arguments = function.node.args
         if arguments.vararg or arguments.kwarg or function.node.decorator_list:
@@ -304,14 +353,15 @@ class _Writer:
         node = copy.deepcopy(callee.node)
         if any(isinstance(each, py.Yield | py.YieldFrom | py.Global) for each in own_nodes(node)):
             raise StaysCallError
-        own, outer = bound_names(node), outer_names(node)
+        own, outer = bound_names(node) | inner_names(node), outer_names(node)
+        inner = [each for each in own_nodes(node.body) if isinstance(each, FUNCTIONS)]
+        kept = {name for each in inner for name in names_in(each)} & set(parameter_names(node))
         _check_names(callee, caller, own)
         if caller.is_nested:
             caller.outer |= outer - bound_names(caller.node) - set(parameter_names(caller.node))
         self.number += 1
         taken = caller.taken
-        taken |= {each.id for each in py.walk(caller.node) if isinstance(each, py.Name)}
-        taken |= {each.arg for each in py.walk(caller.node) if isinstance(each, py.arg)}
+        taken |= names_in(callee.node)
         callee.is_written_out = True
         names: dict[str, str] = {}
         before: list[py.stmt] = []
@@ -320,9 +370,11 @@ class _Writer:
             for each in own_nodes(node.body)
             if isinstance(each, py.Name) and isinstance(each.ctx, py.Store)
         }
+        rebound |= (bound_names(node) & set(parameter_names(node))) | kept
         grown = changed_names(node)
+        assigned = {each.target.id for each in py.walk(call) if isinstance(each, py.NamedExpr)}
         for name, argument in arguments_of(call, node).items():
-            is_name = isinstance(argument, py.Name) and argument.id not in outer
+            is_name = isinstance(argument, py.Name) and argument.id not in outer | assigned
             if is_name and (name not in rebound):
                 assert isinstance(argument, py.Name)
                 names[name] = argument.id

@@ -52,6 +52,8 @@ def _lifted(node: py.FunctionDef, owner: py.FunctionDef, taken: set[str]) -> py.
         or outer_names(node)
         or node.args.vararg
         or node.args.kwarg
+        or node.args.defaults
+        or node.args.kwonlyargs
     ):
         return None
     hints = [each.annotation for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
@@ -67,6 +69,8 @@ def _lifted(node: py.FunctionDef, owner: py.FunctionDef, taken: set[str]) -> py.
         return None
     calls = [part for part in py.walk(owner) if isinstance(part, py.Call) and _is(part.func, node.name)]
     if len(calls) != sum(_is(part, node.name) for part in py.walk(owner)):
+        return None
+    if any(call.keywords for call in calls) or _hidden_at(calls, owner) & set(captured):
         return None
     if any(isinstance(part, py.FunctionDef | py.Lambda) for part in own_nodes(node.body)):
         return None
@@ -96,7 +100,21 @@ def _lifted(node: py.FunctionDef, owner: py.FunctionDef, taken: set[str]) -> py.
             block.remove(node)
     node.name = name
     node.args.args += [py.copy_location(py.arg(each), node) for each in captured]
-    return node if not node.args.defaults and not node.args.kwonlyargs else None
+    return node
+
+
+def _hidden_at(calls: Sequence[py.Call], owner: py.FunctionDef) -> set[str]:
+    """Return the names that comprehensions and lambdas around calls bind."""
+    found = set(map(id, calls))
+    inner = [
+        part
+        for part in py.walk(owner)
+        if isinstance(part, py.ListComp | py.GeneratorExp | py.SetComp | py.DictComp | py.Lambda)
+        and any(id(each) in found for each in py.walk(part))
+    ]
+    parts = [each for part in inner for each in py.walk(part)]
+    names = {each.id for each in parts if isinstance(each, py.Name) and isinstance(each.ctx, py.Store)}
+    return names | {each.arg for each in parts if isinstance(each, py.arg)}
 
 
 def _is(node: py.AST, name: str) -> bool:
@@ -139,8 +157,14 @@ def _as_array(name: str, owner: py.FunctionDef) -> py.Assign | bool | None:
     parents = {child: node for node in py.walk(owner) for child in py.iter_child_nodes(node)}
     for node in py.walk(owner):
         if _is(node, name) and node is not made[0].targets[0]:
-            parent = parents[node]
-            is_part = isinstance(parent, py.Subscript) and parent.value is node
+            depth, item, parent = 1 + isinstance(made[0].value, py.ListComp), node, parents[node]
+            while (
+                isinstance(parent, py.Subscript)
+                and parent.value is item
+                and not isinstance(parent.slice, py.Slice)
+            ):
+                depth, item, parent = depth - 1, parent, parents[parent]
+            is_part, parent = depth == 0, parents[node]
             is_length = isinstance(parent, py.Call) and _is(parent.func, "len")
             if not is_part and not is_length:
                 return None

@@ -65,8 +65,17 @@ def bound_names(function: py.FunctionDef) -> set[str]:
         for node in own_nodes(function.body)
         if isinstance(node, py.Name) and isinstance(node.ctx, py.Store)
     }
-    names |= {node.name for node in own_nodes(function.body) if isinstance(node, py.FunctionDef)}
+    named = py.FunctionDef | py.MatchAs | py.MatchStar
+    names |= {node.name for node in own_nodes(function.body) if isinstance(node, named) and node.name}
     return names - outer_names(function)
+
+
+def inner_names(function: py.FunctionDef) -> set[str]:
+    """Return the names that functions inside a function bind."""
+    inner = [node for node in own_nodes(function.body) if isinstance(node, FUNCTIONS)]
+    parts = [part for node in inner for part in py.walk(node)]
+    names = {part.arg for part in parts if isinstance(part, py.arg)}
+    return names | {part.id for part in parts if isinstance(part, py.Name) and isinstance(part.ctx, py.Store)}
 
 
 def changed_names(function: py.FunctionDef) -> set[str]:
@@ -186,6 +195,17 @@ class Renamed(py.NodeTransformer):
     def visit_Name(self, node: py.Name) -> py.AST:
         """Return a name with its new name."""
         return py.copy_location(py.Name(self.names.get(node.id, node.id), node.ctx), node)
+
+    def visit_MatchAs(self, node: py.MatchAs) -> py.AST:
+        """Return a pattern with the new name of what it binds."""
+        node.name = self.names.get(node.name, node.name) if node.name else None
+        self.generic_visit(node)
+        return node
+
+    def visit_MatchStar(self, node: py.MatchStar) -> py.AST:
+        """Return a pattern of remaining items with the new name of their list."""
+        node.name = self.names.get(node.name, node.name) if node.name else None
+        return node
 
     def visit_arg(self, node: py.arg) -> py.AST:
         """Return a parameter of a function inside with its new name."""

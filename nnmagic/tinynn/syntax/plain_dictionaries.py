@@ -150,12 +150,20 @@ def _is_list(made: py.expr) -> bool:
 
 def _lengths_of(stmt: py.FunctionDef) -> dict[str, str]:
     """Return the names that have the greatest lengths of queues, by the queues' names."""
-    made = [node for node in py.walk(stmt) if isinstance(node, py.Assign) and _with_length(node.value)]
+    assigned = [node for node in py.walk(stmt) if isinstance(node, py.Assign)]
+    made = [node for node in assigned if _with_length(node.value)]
+    otherwise = {
+        target.id
+        for node in assigned
+        if node not in made
+        for target in node.targets
+        if isinstance(target, py.Name)
+    }
     names = {node.id for node in py.walk(stmt) if isinstance(node, py.Name)}
     lengths: dict[str, str] = {}
     for node in made:
         for target in node.targets:
-            if isinstance(target, py.Name):
+            if isinstance(target, py.Name) and target.id not in otherwise:
                 name = f"_length_of_{target.id}"
                 while name in names:
                     name += "_"
@@ -245,7 +253,7 @@ class _Plain(py.NodeTransformer):
         match node:
             case py.Assign(targets=[py.Name(id=name)], value=value) if (
                 made := _with_length(value)
-            ) is not None:
+            ) is not None and name in self.lengths:
                 items, length = made
                 text = f"{self.lengths[name]} = {py.unparse(length)}\n{name} = []\n"
                 if items:
@@ -280,6 +288,14 @@ class _Plain(py.NodeTransformer):
                 taken = "popleft" if word == "append" else "pop"
                 text = f"if len({name}) > {self.lengths[name]}:\n    {name}.{taken}()"
                 return [node, *self._written(text, node, anew=False)]
+            case py.Call(func=py.Attribute(attr="insert", value=py.Name(id=name))) if name in self.lengths:
+                full = 'raise IndexError("deque already at its maximum size")'
+                text = f"if len({name}) >= {self.lengths[name]}:\n    {full}"
+                return [*self._written(text, node, anew=False), node]
+            case py.Call(
+                func=py.Attribute(attr="extend" | "extendleft" as word, value=py.Name(id=name)), args=[items]
+            ) if name in self.lengths:
+                return self._appended(name, "append" + word.removeprefix("extend"), items, node)
             case py.Call(
                 func=py.Attribute(attr="update" | "subtract" as word, value=py.Name(id=name)), args=[items]
             ) if name in self.counters:
@@ -290,6 +306,11 @@ class _Plain(py.NodeTransformer):
                 return self._written(text, node)
         self.generic_visit(node)
         return node
+
+    def _appended(self, name: str, word: str, items: py.expr, place: py.stmt) -> list[py.stmt]:
+        """Return statements that append items to a queue one by one."""
+        text = f"for _item_of_{name} in list({py.unparse(items)}):\n    {name}.{word}(_item_of_{name})"
+        return self._written(text, place)
 
     def _written(self, text: str, place: py.stmt, *, anew: bool = True) -> list[py.stmt]:
         """Return the statements of a text, at the place of another."""
@@ -331,10 +352,12 @@ class _Plain(py.NodeTransformer):
                 return made
         return node
 
-    def visit_AugAssign(self, node: py.AugAssign) -> py.AST:
-        """Return ``d[k] = d.get(k, 0) + x`` for ``d[k] += x``."""
+    def visit_AugAssign(self, node: py.AugAssign) -> py.AST | list[py.stmt]:
+        """Return ``d[k] = d.get(k, 0) + x`` for ``d[k] += x``, a loop of appends for ``queue += items``."""
         self.generic_visit(node)
         match node.target:
+            case py.Name(id=name) if name in self.lengths and isinstance(node.op, py.Add):
+                return self._appended(name, "append", node.value, node)
             case py.Subscript(value=py.Name(id=name) as owner, slice=key) if (
                 self.defaults.get(name) is not None
             ):

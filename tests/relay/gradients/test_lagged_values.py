@@ -214,3 +214,96 @@ def test_lagged_values_as_machine_code(kind):
 def test_no_round_copies_an_array(kind):
     # 30,000 rounds with one copy each would need 7 GB, and take a minute.
     check(kind, "auto", (30_000,), 0.1)
+
+
+def gradient_of(source, engine, parameters="x: f64, n: i64", which="0"):
+    source = textwrap.dedent(source)
+    names = ", ".join(part.split(":")[0] for part in parameters.split(", ") if ":" in part)
+    text = f"{source}\ndef gradient({parameters}):\n    return value_and_grad(f, {which})({names})\n"
+    return nnmagic.compile(text, engine=engine, cache=False)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "relax"])
+def test_a_loop_of_no_rounds_has_the_counter_of_its_beginning(engine):
+    f = gradient_of(
+        """
+        def f(x: f64, n: i64):
+            i = 0
+            while i < n:
+                x = x * 1.5
+                i = i + 1
+            return x * (i + 1)
+        """,
+        engine,
+    )
+    for rounds in (-3, -1, 0):
+        assert f(2.0, rounds) == (2.0, 1.0)
+    assert f(2.0, 2) == (2.0 * 1.5**2 * 3, 1.5**2 * 3)
+
+
+def test_the_end_of_a_loop_may_be_a_narrow_integer():
+    f = gradient_of(
+        """
+        def f(x: f64, n: Tensor[(), i32]):
+            i = int32(0)
+            while i < n:
+                x = x * 1.5
+                i = i + int32(1)
+            return x
+        """,
+        "numpy",
+        "x: f64, n: Tensor[(), i32]",
+    )
+    assert f(2.0, np.int32(3)) == (2.0 * 1.5**3, 1.5**3)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "relax"])
+def test_loops_of_other_steps_have_tapes_of_their_own(engine):
+    f = gradient_of(
+        """
+        def g(x: f64, n: i64, step: i64):
+            i = 0
+            while i < n:
+                x = x * x * 0.9 + i * 0.1
+                i += step
+            return x
+
+        def f(x: f64, n: i64):
+            return g(x, 40, 8) + g(x, 60, 12)
+        """,
+        engine,
+    )
+
+    def reference(x):
+        total = 0.0
+        for n, step in ((40, 8), (60, 12)):
+            y = x
+            for i in range(0, n, step):
+                y = y * y * 0.9 + i * 0.1
+            total += y
+        return total
+
+    value, slope = f(0.3, 0)
+    np.testing.assert_allclose(value, reference(0.3))
+    np.testing.assert_allclose(slope, (reference(0.3 + 1e-7) - reference(0.3 - 1e-7)) / 2e-7, rtol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "relax"])
+@pytest.mark.parametrize(
+    ("change", "wanted"), [("y = z * 2.0", np.zeros(6)), ("y = y[1:]", [0, 0, 0, 1, 1, 1])]
+)
+def test_arrays_whose_sizes_change_have_gradients_of_their_sizes(engine, change, wanted):
+    f = nnmagic.compile(
+        f"""def f(x: Tensor[("n",), f64], z: Tensor[("m",), f64], k: i64):
+    y = x * 1.0
+    for i in range(k):
+        {change}
+    return y.sum()
+
+def gradient(x: Tensor[("n",), f64], z: Tensor[("m",), f64], k: i64):
+    return grad(f, 0)(x, z, k)
+""",
+        engine=engine,
+        cache=False,
+    )
+    np.testing.assert_array_equal(f(np.ones(6), np.ones(2), 3), wanted)

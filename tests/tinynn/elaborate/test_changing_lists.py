@@ -318,11 +318,6 @@ REFUSED = [
     ("p = [0]\nwhile t < n:\n    s.append(t)\n    p = s\n    t += 1\nreturn len(p)", "are one list here"),
     ("while t < n:\n    s.append(t)\n    s[t] = 0.5\n    t += 1\nreturn s", "does not hold f64"),
     ("h = [0, 0]\nwhile t < n:\n    h[t % 2] = 0.5\n    t += 1\nreturn h", "does not hold f64"),
-    (
-        "def push(z, v):\n    z.append(v)\n    return len(z)\n"
-        "while t < n:\n    s.append(t)\n    t = len(s) + push(s, t)\nreturn t",
-        "is a list of the caller",
-    ),
 ]
 
 

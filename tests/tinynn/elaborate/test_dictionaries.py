@@ -79,10 +79,6 @@ def test_a_result_is_a_dictionary_in_machine_code_and_in_other_cells() -> None:
         ),
         ("d = {x: 1}\nreturn x", "a key that only the call knows is a number, or a tuple of numbers"),
         ("d = {'a': 1}\nif x.sum() > 0:\n    d['b'] = 2\nreturn d", "`d` is"),
-        (
-            "d = {'a': 1}\ndef g():\n    d['a'] = 2\n    return d['a']\nreturn d['a'] + g()",
-            "belongs to the function around",
-        ),
     ],
 )
 def test_what_is_refused(body: str, message: str) -> None:

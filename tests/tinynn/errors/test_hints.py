@@ -260,9 +260,9 @@ CASES = [
     ),
     case(
         X,
-        "z = x.copy()\ndef change():\n    z[0] = 1\n    return z\nreturn z[0] + change()",
+        "z = x.copy()\ndef change():\n    z[0] = 1\n    return z\ng = change\nreturn z[0] + g()",
         "change a copy that is the function's own: z_ = z.copy()",
-        "z = x.copy()\ndef change():\n    z_ = z.copy()\n    z_[0] = 1\n    return z_\nreturn z[0] + change()",
+        "z = x.copy()\ndef change():\n    z_ = z.copy()\n    z_[0] = 1\n    return z_\ng = change\nreturn z[0] + g()",
     ),
     case(
         X,

@@ -1,8 +1,8 @@
-"""Check indices before what is computed meanwhile, and compute them for the check alone where that is cheap.
+"""Check indices before what is computed meanwhile, from indices of their own where these are cheap.
 
-A check that may raise ends the calls that TVM's fusion looks at together. Between such calls, what a check
-needs comes first, then the check. An array of indices that the check reads would be in memory: the check gets
-calls of its own for the element-wise part, so that what reads at the indices is fused with what computes them.
+A check that may raise ends the calls that TVM fuses with each other. Between such calls, what a check needs
+comes first, then the check. An array of indices that the check reads would be in memory: the check has calls
+of its own for the element-wise part, so that what reads at the indices is fused with what computes them.
 """
 
 from __future__ import annotations

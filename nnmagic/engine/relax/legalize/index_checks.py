@@ -66,6 +66,7 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent, *, from_
     """
     key = (CHECKS_INDICES, indices, tvm_ffi.StructuralKey(as_expr(dim)), from_end)
     if call.size_names.find(key):
+        call.effects.append("checked")
         return
     call.size_names.define(key, value=True)
 

@@ -47,7 +47,9 @@ def _bincount(call: AtenCall) -> Value:
     data = call["self"].cast("int64")
     least = constant(np.array([call.integer("minlength", 0) - 1]))
     known = op("concatenate", [data, least], axis=0)
-    call.block.check(op("min", known) >= -1, "bincount takes no negative numbers")
+    none = constant(np.array([0]))  # of no numbers, none is negative
+    smallest = op("min", op("concatenate", [data, none], axis=0))
+    call.block.check(smallest >= 0, "bincount takes no negative numbers")
     length = op("max", known, axis=(0,), keepdims=True) + 1
     weights = call.get("weights")
     added = data * 0 + 1 if weights is None else convert(weights, call.dtype)

@@ -1,4 +1,7 @@
-"""Operators of networks, of shapes and of indices against NumPy."""
+"""Operators of networks, of shapes and of indices against NumPy.
+
+`engine/relax/legalize/scattering` has those that assign elements.
+"""
 
 import numpy as np
 import pytest

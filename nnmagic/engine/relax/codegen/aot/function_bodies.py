@@ -90,12 +90,12 @@ class BodyEmitter(CallEmitter):
         round_ = sequence([*sizes, *self._region(self.function.body)])
         if self.function.paced_by is not None and self.is_paced:
             # No round polls, so that LLVM sees a loop with one end less: those around it do.
-            pace = self.local(self.function.paced_by)
+            pace = first_of(self.local(self.function.paced_by)).astype("int64")
             first = tirx.Var("first", "int64")
-            moved = first_of(pace) - first
+            moved = pace - first
             rounds = tirx.While(again, round_)
             spent = self.spend(tirx.max(moved, as_expr(0) - moved))
-            return [tirx.Bind(first, first_of(pace)), *begin, rounds, spent]
+            return [tirx.Bind(first, pace), *begin, rounds, spent]
         # Two loops: the inner one has no poll, so that LLVM can keep what rounds carry in
         # registers; the outer one polls for interrupts when the budget is spent.
         some = tirx.While(likely(tirx.And(again, first_of(budget) > as_expr(0))), round_)

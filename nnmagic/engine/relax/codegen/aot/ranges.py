@@ -326,6 +326,7 @@ class Analysis(Symbols):
             (param, moved)
             for param, moved in invariants.paced
             if any(self.facts.prove(size - moved) for size in sizes)
+            and not (following[invariants.symbols[param]] - of_symbol(invariants.symbols[param])).terms
         ]
         for guess, fact in invariants.assumed.items():
             if guess not in invariants.broken and not self.facts.prove(fact.substitute(following)):

@@ -203,7 +203,8 @@ def f(x: Tensor[("n",), f64], at: i64, rounds: i64):
         for k in range(rounds):
             y[2] += 0.5 * y[k]
         for k in range(3):
-            total[i, 1] -= x[k] * low[i]
+            with np.errstate(invalid="ignore"):  # inf - inf
+                total[i, 1] -= x[k] * low[i]
     for got, expected in zip(f(x, 2, rounds), (low, total, y), strict=True):
         np.testing.assert_array_equal(got, expected)
     if not rounds:
