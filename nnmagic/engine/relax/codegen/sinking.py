@@ -43,7 +43,10 @@ def _sink(
         reads = reads or {each.var: set(relax.analysis.free_vars(each.value)) for each in bindings}
         position = order.index(binding)
         following = range(position + 1, len(order))
-        user = next((at for at in following if binding.var in reads[order[at].var]), len(order))
+        user = next(
+            (at for at in following if binding.var in reads[order[at].var] or _may_fail(order[at].value)),
+            len(order),
+        )
         if any(array in reads[each.var] for each in order[position + 1 : user]):
             order.insert(user - 1, order.pop(position))
     if order == bindings:
@@ -51,6 +54,11 @@ def _sink(
     sunk = relax.SeqExpr([relax.BindingBlock(order)], sequence.body)
     relax.expr._update_type(sunk, sequence.ty)
     return sunk
+
+
+def _may_fail(value: RelaxExpr) -> bool:
+    """Return whether a value is a check: what a call changed before it failed, its caller sees."""
+    return isinstance(value, ir.Call) and isinstance(value.op, relax.ExternFunc)
 
 
 def _changed_array(
