@@ -233,6 +233,7 @@ def test_the_random_numbers_of_libraries_name_those_of_a_cell(body: str, instead
     assert error.hint == f"random numbers come from a key: write key = random.key(seed), then {instead}"
 
 
+@pytest.mark.numpy_engine
 def test_what_is_written_instead_compiles() -> None:
     from nnmagic.tinynn.namespace.random_functions import INSTEAD
 
