@@ -341,5 +341,8 @@ def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
         info = tirx.min_value(dtype).value, tirx.max_value(dtype).value
         low, high = (int(min(max(limit, info[0]), info[1])) for limit in (low, high))
     least, most = constant(low, value), constant(high, value)
+    if is_integer(dtype):
+        # TVM simplifies comparisons of integers as if no sum or product of them wrapped around.
+        return maximum(minimum(value, most), least)
     below = tirx.Select(value > most, most, value)
     return tirx.Select(below < least, least, below)

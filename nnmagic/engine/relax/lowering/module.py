@@ -27,7 +27,7 @@ from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
-from nnmagic.engine.relax.legalize.registry import assertion, shape_of, tensor_dtype
+from nnmagic.engine.relax.legalize.registry import OPAQUE, assertion, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.size_names import SizeNames
 from nnmagic.engine.relax.legalize.size_values import SizeValues
 from nnmagic.engine.relax.lowering.bindings import (
@@ -232,8 +232,9 @@ class _Lowering:
             if not copy:
                 yield result
                 continue
-            attrs = {COPIES_RESULT: 1}
-            yield self.builder.emit_te(topi.identity, result, primfunc_name_hint="copy", primfunc_attrs=attrs)
+            # TVM would fuse it with the field of a tuple that it reads, and fail.
+            alone = {COPIES_RESULT: 1, "op_pattern": OPAQUE}
+            yield self.builder.emit_te(topi.identity, result, primfunc_name_hint="copy", primfunc_attrs=alone)
 
     def _with_own_sizes(self, result: RelaxExpr) -> RelaxExpr:
         """Give a result a type without names of sizes that its block defines."""

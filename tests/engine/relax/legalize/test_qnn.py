@@ -15,6 +15,7 @@ from nnmagic.engine.relax import build
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.text.parser import parse_module
 from tests.engine.programs import compile_text, make_input, read_array
+from tests.oracle.quantized import generate
 from tests.relay import corpus
 
 MEASURED = [json.loads(line) for line in (corpus.FOLDER / "qnn.jsonl").read_text().splitlines()]
@@ -28,6 +29,14 @@ def test_every_number_is_real_relays(record):
     expected = read_array(record["output"])
     assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(result, expected)
+
+
+def test_numbers_that_wrap_around_are_clipped_where_they_are():
+    # Comparisons are simplified as if the product before them did not wrap: each would saturate the other way.
+    module, inputs = generate(989)
+    result = build(infer_type(parse_module(module.astext())), "main")([make_input(each) for each in inputs])
+    measured = "-+--+--+-+--++-+--++--+-"  # by real Relay: the least and the most of int8
+    np.testing.assert_array_equal(result.ravel(), [-128 if sign == "-" else 127 for sign in measured])
 
 
 def run(body, *arrays):

@@ -138,6 +138,10 @@ def _written_in_branches(function: aot.NativeFunction, chosen: aot.Storage) -> l
     A function that calls itself hands on where its result is so, instead of copying it on each level.
     """
     pointers, bases = _pointers_behind(chosen), list(_bases(chosen))
+    # What points into a cell, or at a part of an array, is no choice of whole arrays.
+    inside = {step.target for step in function.steps() if isinstance(step, aot.PointAt | aot.ReadCell)}
+    if not all(pointer.sources for pointer in pointers) or not pointers.isdisjoint(inside):
+        return []
     holders = (pointer for pointer in function.pointers if pointer not in pointers)
     if any(base.kind != "temporary" for base in bases) or any(
         not set(bases).isdisjoint(_bases(holder)) for holder in holders

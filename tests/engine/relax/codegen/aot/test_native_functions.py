@@ -25,6 +25,7 @@ from nnmagic.engine.relax.artifact import AOT
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH
 from tests.child_process import run_python
+from tests.engine.programs import compile_text
 from tests.systems import POSIX
 
 pytestmark = pytest.mark.sampled(every=12)
@@ -819,3 +820,20 @@ def test_a_size_that_is_made_of_one_without_a_bound() -> None:
     last, rows = nnmagic.compile(LISTS, namespace={"np": np}, cache=False)(np.zeros(4), 2.5)
     assert last.tolist() == [2.5, 0]
     assert rows.tolist() == [[3, 3, 3, 4]] * 4
+
+
+def test_an_array_of_a_cell_is_a_result():
+    """A pointer into a cell chooses among no arrays: the result is what it points at."""
+    program = compile_text("""
+type Maybe[A] {
+  Some(A),
+  Non,
+}
+def @main(%x: Tensor[(2, 3), float32]) {
+  match? (Some((%x, %x))) {
+    Some((%v, _)) => { %v },
+  }
+}
+""")
+    x = np.arange(-3, 3, dtype="f4").reshape(2, 3)
+    np.testing.assert_array_equal(program([x]), x)
