@@ -32,7 +32,7 @@ def test_every_number_is_real_relays(record):
 
 
 def test_numbers_that_wrap_around_are_clipped_where_they_are():
-    # Comparisons are simplified as if the product before them did not wrap: each would saturate the other way.
+    # Comparisons are simplified as if no product before them wrapped around, and saturate the other way.
     module, inputs = generate(989)
     result = build(infer_type(parse_module(module.astext())), "main")([make_input(each) for each in inputs])
     measured = "-+--+--+-+--++-+--++--+-"  # by real Relay: the least and the most of int8
