@@ -70,7 +70,6 @@ def _hoist(stmt: ast.Stmt, find_formals: FindFormals, taken: set[str]) -> Iterat
         names[id(call)] = target
     assert field is not None
     header = attr.evolve(stmt, **{field: _with_names(root, names)})
-    read = attr.evolve(header, **{field: _without_names(getattr(header, field))})
     # What is assigned is read last.
     late = () if isinstance(stmt, tree.UpdateElements) else ("targets", "lhs")
     read = attr.evolve(header, **{field: _without_names(getattr(header, field))})

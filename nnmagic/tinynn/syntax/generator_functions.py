@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import ast as py
 import copy
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
-from nnmagic.tinynn.syntax.name_scopes import bound_names, changed_names, changes_names, names_in
+from nnmagic.tinynn.syntax.name_scopes import (
+    bound_names,
+    changed_names,
+    changes_names,
+    names_in,
+    own_nodes,
+)
 
 #: What takes all items of an iterable.
 _TAKING = frozenset(
@@ -28,7 +34,6 @@ _MAKING = frozenset(
         *("list", "dict", "set", "defaultdict", "Counter", "deque"),
     )
 )
-_FUNCTIONS = py.FunctionDef | py.Lambda
 
 
 def with_lists_for_generators(body: Sequence[py.stmt]) -> list[py.stmt]:
@@ -51,25 +56,15 @@ def with_lists_for_generators(body: Sequence[py.stmt]) -> list[py.stmt]:
     return module.body
 
 
-def _own(function: py.AST) -> Iterator[py.AST]:
-    """Yield the nodes of a function without those of functions inside it."""
-    work = list(py.iter_child_nodes(function))
-    while work:
-        node = work.pop(0)
-        yield node
-        if not isinstance(node, _FUNCTIONS):
-            work += py.iter_child_nodes(node)
-
-
 def _yields(function: py.FunctionDef) -> bool:
-    return any(isinstance(node, py.Yield | py.YieldFrom) for node in _own(function))
+    return any(isinstance(node, py.Yield | py.YieldFrom) for node in own_nodes(function))
 
 
 def _can_be_list(function: py.FunctionDef) -> bool:
     """Return whether a generator ends, has no other effect, and yields in statements of their own."""
-    statements = [node for node in _own(function) if isinstance(node, py.Expr)]
+    statements = [node for node in own_nodes(function) if isinstance(node, py.Expr)]
     written = {node.value for node in statements if isinstance(node.value, py.Yield | py.YieldFrom)}
-    for node in _own(function):
+    for node in own_nodes(function):
         match node:
             case py.Yield() | py.YieldFrom() if node not in written or node.value is None:
                 return False
@@ -82,7 +77,7 @@ def _can_be_list(function: py.FunctionDef) -> bool:
             case py.Subscript(ctx=py.Store()):
                 return False
             case py.While(test=py.Constant(value=value)) if value and not any(
-                isinstance(inner, py.Break | py.Return) for inner in _own(node)
+                isinstance(inner, py.Break | py.Return) for inner in own_nodes(node)
             ):
                 return False
     return True
@@ -206,7 +201,7 @@ def _write(function: py.FunctionDef) -> None:
         for part in py.walk(made):
             py.copy_location(part, place)
     is_endless = isinstance(body[-1], py.While) and isinstance(body[-1].test, py.Constant)
-    if is_endless and not any(isinstance(node, py.Break) for node in _own(body[-1])):
+    if is_endless and not any(isinstance(node, py.Break) for node in own_nodes(body[-1])):
         function.body = [*doc, first, *body]
     else:
         function.body = [*doc, first, *body, last]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast as py
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 #: The methods that change a container.
@@ -80,49 +80,40 @@ def inner_names(function: py.FunctionDef) -> set[str]:
 
 def changed_names(function: py.FunctionDef) -> set[str]:
     """Return the names whose containers a function changes."""
-    changed = set[str]()
-    for node in own_nodes(function.body):
-        match node:
-            case py.Call(func=py.Attribute(value=owner, attr=method)) if method in CHANGING:
-                pass
-            case py.Call(func=py.Name(id=word) | py.Attribute(attr=word), args=[owner, *_]) if (
-                word in _CHANGING_FIRST
-            ):
-                pass
-            case py.Subscript(value=owner, ctx=py.Store() | py.Del()):
-                pass
-            case py.Attribute(value=owner, ctx=py.Store()):
-                pass
-            case py.AugAssign(target=py.Name() as owner):
-                pass
-            case _:
-                continue
-        while isinstance(owner, py.Subscript | py.Attribute):
-            owner = owner.value
-        if isinstance(owner, py.Name):
-            changed.add(owner.id)
-    return changed
+    assigned = (
+        node.target if isinstance(node, py.AugAssign) else node.value
+        for node in own_nodes(function.body)
+        if (isinstance(node, py.Subscript | py.Attribute) and isinstance(node.ctx, py.Store))
+        or (isinstance(node, py.AugAssign) and isinstance(node.target, py.Name))
+    )
+    return grown_names(function) | _names_of_owners(assigned)
 
 
 def grown_names(function: py.FunctionDef) -> set[str]:
     """Return the names of containers that a function changes as no array can be."""
-    names = set[str]()
+    owners = list[py.expr]()
     for node in own_nodes(function.body):
         match node:
             case py.Call(func=py.Attribute(value=owner, attr=method)) if method in CHANGING:
-                pass
+                owners.append(owner)
             case py.Call(func=py.Name(id=word) | py.Attribute(attr=word), args=[owner, *_]) if (
                 word in _CHANGING_FIRST
             ):
-                pass
+                owners.append(owner)
             case py.Subscript(value=owner, ctx=py.Del()):
-                pass
-            case _:
-                continue
-        while isinstance(owner, py.Subscript | py.Attribute):
-            owner = owner.value
-        if isinstance(owner, py.Name):
-            names.add(owner.id)
+                owners.append(owner)
+    return _names_of_owners(owners)
+
+
+def _names_of_owners(owners: Iterable[py.expr]) -> set[str]:
+    """Return the names that containers are, or are reached by."""
+    names = set[str]()
+    for owner in owners:
+        whole = owner
+        while isinstance(whole, py.Subscript | py.Attribute):
+            whole = whole.value
+        if isinstance(whole, py.Name):
+            names.add(whole.id)
     return names
 
 
