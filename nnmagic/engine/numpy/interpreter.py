@@ -7,7 +7,7 @@ what stands last in a function replaces it on the stack.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -61,18 +61,30 @@ class _Tail:
 
 _Steps = Generator["_Steps", Any, Any]
 
+#: The nodes of each scope in order, each with the name that a let binds it to, or itself.
+_Nodes = dict[PlacementScope, list[tuple[ir.Expr, ir.Expr]]]
+
 
 class Interpreter:
-    """Runs the functions of a typed module; ``observe`` sees each value as it is computed.
+    """Runs the functions of a typed module; several threads may call it.
+
+    ``observe`` sees each value as it is computed. ``natives`` are functions that the module calls by their
+    names and does not hold: they take the tuple of the arguments.
 
     Raises NoReferenceError for an operator without a rule, what the operators raise, AssertionError for a
     failed assertion, RuntimeError if no arm of a match takes a value, and RecursionError.
     """
 
-    def __init__(self, module: Module, observe: Observer | None = None) -> None:
+    def __init__(
+        self,
+        module: Module,
+        observe: Observer | None = None,
+        natives: Mapping[str, Callable[[tuple[Any, ...]], Any]] | None = None,
+    ) -> None:
         self.module = module
         self.observe = observe
-        self._scopes: dict[ir.Function, tuple[Scopes, dict[PlacementScope, list[ir.Expr]]]] = {}
+        self.natives = natives or {}
+        self._scopes: dict[ir.Function, tuple[Scopes, _Nodes]] = {}
         self._root: dict[ir.Function, ir.Function] = {}
         self._callbacks: dict[ir.Call, Callback] = {}
 
@@ -80,17 +92,24 @@ class Interpreter:
         """Return the result of a function of the module."""
         return _run(self._apply(FunctionValue(self.module.functions[name], None), arguments))
 
-    def _plan(self, function: ir.Function) -> tuple[Scopes, dict[PlacementScope, list[ir.Expr]]]:
+    def _plan(self, function: ir.Function) -> tuple[Scopes, _Nodes]:
         """Return the scopes of the global function around one, and the nodes of each scope in order."""
         root = self._root.setdefault(function, function)
         if root not in self._scopes:
             scopes = scopes_of(root)
-            nodes: dict[PlacementScope, list[ir.Expr]] = {}
-            for node in scopes.order:
-                nodes.setdefault(scopes.scope_of[node], []).append(node)
+            nodes: _Nodes = {}
+            for node in dict.fromkeys(scopes.order):  # a let where it binds
+                if isinstance(node, ir.Var | ir.Constant | ir.GlobalVar | ir.OpRef | ir.Constructor):
+                    continue
+                before = nodes.setdefault(scopes.scope_of[node], [])
+                if isinstance(node, ir.Let) and before and before[-1] == (node.value, node.value):
+                    before[-1] = node.value, node.var
+                else:
+                    before.append((node, node))
                 if isinstance(node, ir.Function):
                     self._root[node] = root
-            self._scopes[root] = scopes, nodes
+            # Scopes compare by identity: all threads must have those of the one that was first.
+            return self._scopes.setdefault(root, (scopes, nodes))
         return self._scopes[root]
 
     def _apply(self, closure: FunctionValue, arguments: Sequence[Any]) -> _Steps:
@@ -98,7 +117,8 @@ class Interpreter:
         frame = Frame(around, dict(around.sizes) if around else {})
         for param, value in zip(function.params, arguments, strict=True):
             frame.values[param] = value
-            bind_sizes(param.checked_type or param.type_annotation, value, frame.sizes)
+            if getattr(value, "ndim", 1):  # a number names no size
+                bind_sizes(param.checked_type or param.type_annotation, value, frame.sizes)
         scopes, _ = self._plan(function)
         root = self._root[function]
         scope = scopes.outermost if function is root else scopes.inner[function][0]
@@ -107,70 +127,68 @@ class Interpreter:
     def _block(self, root: ir.Function, scope: PlacementScope, result: ir.Expr, frame: Frame) -> _Steps:
         """Compute the nodes of a scope, and return the value of one of them."""
         scopes, nodes = self._plan(root)
-        bound: set[ir.Let] = set()
-        order = nodes.get(scope, [])
         result = _end_of_lets(result)
-        for node in order:
-            match node:
-                case ir.Let(var=var, value=value) if node not in bound:
-                    bound.add(node)
-                    frame.values[var] = _value(self.module, value, frame)
+        values = frame.values
+        for node, name in nodes.get(scope, ()):
+            if isinstance(node, ir.Call):
+                arguments = [self._value(arg, frame) for arg in node.args]
+                op = node.op
+                if isinstance(op, ir.GlobalVar) and op.name in self.natives:
+                    values[node] = values[name] = self.natives[op.name](tuple(arguments))
                     continue
-                case ir.Let(body=body):
-                    frame.values[node] = _value(self.module, body, frame)
-                    continue
-                case ir.Var() | ir.Constant() | ir.GlobalVar() | ir.OpRef() | ir.Constructor():
-                    continue
-                case ir.If(cond=cond, true_branch=then, false_branch=other):
-                    number = 0 if bool(_value(self.module, cond, frame)) else 1
-                    inner = scopes.inner[node][number]
-                    steps = self._block(root, inner, other if number else then, frame)
-                case ir.Match():
-                    number = _choose(node, _value(self.module, node.data, frame), frame)
-                    inner = scopes.inner[node][number]
-                    steps = self._block(root, inner, node.clauses[number].rhs, frame)
-                case ir.Call(op=op, args=args) if not isinstance(op, ir.OpRef | ir.Constructor):
-                    arguments = [_value(self.module, arg, frame) for arg in args]
-                    callee = _value(self.module, op, frame)
-                    if isinstance(callee, ir.Constructor):
-                        frame.values[node] = AdtValue(callee.name, tuple(arguments))
-                        continue
-                    steps = self._apply(callee, arguments)
-                case _:
-                    frame.values[node] = value = self._simple(node, frame)
-                    if self.observe is not None and not isinstance(node, ir.Function):
+                if isinstance(op, ir.OpRef | ir.Constructor):
+                    if isinstance(op, ir.OpRef):
+                        value = self._operator(op.name, node, arguments, frame)
+                    else:
+                        value = AdtValue(op.name, tuple(arguments))
+                    values[node] = values[name] = value
+                    if self.observe is not None:
                         self.observe(node, value)
                     continue
+                callee = self._value(op, frame)
+                if isinstance(callee, ir.Constructor):
+                    values[node] = values[name] = AdtValue(callee.name, tuple(arguments))
+                    continue
+                steps = self._apply(callee, arguments)
+            elif (simple := _SIMPLE.get(type(node))) is not None:
+                values[node] = values[name] = value = simple(self, node, frame)
+                if self.observe is not None and not isinstance(node, ir.Function):
+                    self.observe(node, value)
+                continue
+            elif isinstance(node, ir.Let):
+                values[node.var] = self._value(node.value, frame)
+                continue
+            elif isinstance(node, ir.If):
+                number, branch = 0, node.true_branch
+                if not self._value(node.cond, frame):
+                    number, branch = 1, node.false_branch
+                steps = self._block(root, scopes.inner[node][number], branch, frame)
+            else:
+                assert isinstance(node, ir.Match), f"{node!r} has no value"
+                number = _choose(node, self._value(node.data, frame), frame)
+                steps = self._block(root, scopes.inner[node][number], node.clauses[number].rhs, frame)
             if node is result and self.observe is None:
                 return _Tail(steps)
-            frame.values[node] = yield steps
-        return _value(self.module, result, frame)
+            values[node] = values[name] = yield steps
+        return self._value(result, frame)
 
-    def _simple(self, node: ir.Expr, frame: Frame) -> Any:
-        """Return the value of a node that runs no other code."""
-
-        def value(part: ir.Expr) -> Any:
-            return _value(self.module, part, frame)
-
+    def _value(self, node: ir.Expr, frame: Frame) -> Any:
+        """Return the value of a node that has been computed."""
+        around: Frame | None = frame
+        while around is not None:
+            if node in around.values:
+                return around.values[node]
+            around = around.around
         match node:
-            case ir.Function():
-                return FunctionValue(node, frame)
-            case ir.Tuple(fields=fields):
-                return tuple(map(value, fields))
-            case ir.TupleGetItem(tuple_value=whole, index=index):
-                return value(whole)[index]
-            case ir.Call(op=ir.Constructor(name=name), args=args):
-                return AdtValue(name, tuple(map(value, args)))
-            case ir.Call(op=ir.OpRef(name=name), args=args):
-                return self._operator(name, node, [value(arg) for arg in args], frame)
-            case ir.RefCreate():
-                return Reference(value(node.value))
-            case ir.RefRead():
-                return value(node.ref).value
-            case ir.RefWrite():
-                value(node.ref).value = value(node.value)
-                return ()
-        raise AssertionError(f"{node!r} has no value")
+            case ir.Constant(data=data):
+                return data
+            case ir.GlobalVar(name=name):
+                return FunctionValue(self.module.functions[name], None)
+            case ir.Constructor():
+                return AdtValue(node.name) if not node.inputs else node
+            case ir.Let():
+                return self._value(_end_of_lets(node), frame)
+        raise AssertionError(f"{node!r} has not been computed")
 
     def _operator(self, name: str, call: ir.Call, operands: list[Any], frame: Frame) -> Any:
         if is_callback(call):
@@ -223,23 +241,6 @@ def _run(steps: _Steps) -> Any:
             raise RecursionError(f"the recursion is deeper than {MAX_DEPTH} calls and branches")
 
 
-def _value(module: Module, node: ir.Expr, frame: Frame) -> Any:
-    """Return the value of a node that has been computed."""
-    match node:
-        case ir.Constant(data=data):
-            return data
-        case ir.GlobalVar(name=name):
-            return FunctionValue(module.functions[name], None)
-        case ir.Constructor():
-            return AdtValue(node.name) if not node.inputs else node
-    around: Frame | None = frame
-    while around is not None:
-        if node in around.values:
-            return around.values[node]
-        around = around.around
-    raise AssertionError(f"{node!r} has not been computed")
-
-
 def _choose(node: ir.Match, value: Any, frame: Frame) -> int:
     """Return the number of the arm that takes a value, and bind its names."""
     for number, clause in enumerate(node.clauses):
@@ -269,3 +270,19 @@ def _takes(pattern: ir.Pattern, value: Any, bound: dict[ir.Expr, Any]) -> bool:
         case ir.PatternTuple(patterns=patterns):
             return all(_takes(pattern_, item, bound) for pattern_, item in zip(patterns, value, strict=True))
     return True
+
+
+def _write(run: Interpreter, node: Any, frame: Frame) -> tuple[()]:
+    run._value(node.ref, frame).value = run._value(node.value, frame)
+    return ()
+
+
+#: How a node is computed that runs no other code, by its class.
+_SIMPLE: dict[type[ir.Expr], Callable[[Interpreter, Any, Frame], Any]] = {
+    ir.Function: lambda _run, node, frame: FunctionValue(node, frame),
+    ir.Tuple: lambda run, node, frame: tuple([run._value(part, frame) for part in node.fields]),
+    ir.TupleGetItem: lambda run, node, frame: run._value(node.tuple_value, frame)[node.index],
+    ir.RefCreate: lambda run, node, frame: Reference(run._value(node.value, frame)),
+    ir.RefRead: lambda run, node, frame: run._value(node.ref, frame).value,
+    ir.RefWrite: _write,
+}

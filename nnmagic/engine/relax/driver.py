@@ -310,10 +310,8 @@ def _make_executable(
     if control is not None and artifact.kind == INTERPRETER:
         if artifact.facts["kernels"] != control.facts(prepared.module)["kernels"]:
             raise ValueError("its kernels are those of another program")
-        functions = [kernel.function for kernel in control.kernels]
-        return InterpretedProgram(
-            control.code, control.parameters, functions, artifact, compiled, prepared.assertions
-        )
+        parts = control.module, control.parameters, control.kernels
+        return InterpretedProgram(prepared.entry, *parts, artifact, compiled, prepared.assertions)
     if control is None and artifact.kind == AOT:
         cells = prepared.cells
         if cells is not None:

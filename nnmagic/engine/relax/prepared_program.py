@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from nnmagic.engine.relax.analysis.data_types import CellSignature
     from nnmagic.engine.relax.artifact import Json
     from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
-    from nnmagic.engine.relax.interpreter.instructions import FunctionCode
     from nnmagic.relay.passes.pipeline import PassRun
 
 
@@ -64,7 +63,7 @@ class Cells:
 class _Control:
     """The part of a program that the interpreter runs, the kernels in between, and why it runs it."""
 
-    code: FunctionCode
+    module: Module
     parameters: Sequence[Parameter]
     kernels: Sequence[ProgramKernel]
     reason: str

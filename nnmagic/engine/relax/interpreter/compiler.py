@@ -1,21 +1,19 @@
-"""Compile the control flow of functions to the interpreter's instructions, with kernels in between.
+"""Divide the functions of a program into control flow, which is interpreted, and kernels in between.
 
 A function's body is divided into scopes (the body, branches, arms) whose nodes run in Relay's order. Between
 two barriers (calls, also of Python, branches, references) of a scope, all operators form one kernel: a Relay
 function of its own. Operators have no effects, so they may move within these levels (cf. effect ordering).
+A scope becomes a chain of lets (A-normal form), so that its order is that of the chain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import names_in
 from nnmagic.engine.relax.analysis.first_order_functions import is_first_order
-from nnmagic.engine.relax.interpreter import blocks, pattern_matching, steps
-from nnmagic.engine.relax.interpreter import instructions as ins
 from nnmagic.relay import expr as ir
 from nnmagic.relay.callbacks import Callback, is_callback
 from nnmagic.relay.module import Module
@@ -35,40 +33,41 @@ class ProgramKernel:
 
 
 class ProgramCompiler:
-    """Compiles the functions that an entry needs."""
+    """Compiles the functions that an entry needs.
+
+    ``functions`` are those that are interpreted, with calls of the ``kernels`` in them.
+    """
 
     def __init__(self, module: Module, first_order: frozenset[str]) -> None:
         self.module = module
         self.first_order = first_order
-        self.codes: dict[str, ins.FunctionCode] = {}
+        self.functions: dict[str, ir.Function] = {}
         self.waiting: list[str] = []
         self.kernels: list[ProgramKernel] = []
 
-    def compile(self, entry: str) -> ins.FunctionCode:
-        """Return the code of a function, complete with all that it calls."""
-        code = self.code(entry)
+    def compile(self, entry: str) -> Module:
+        """Return the control flow of a function, and of all functions that it needs."""
+        self.need(entry)
         while self.waiting:
             name = self.waiting.pop()
-            _FunctionCompiler(self, name, _unmark_kernels(self.module.functions[name])).compile(
-                self.codes[name]
-            )
-        return code
+            function = _unmark_kernels(self.module.functions[name])
+            self.functions[name] = _FunctionCompiler(self, name, function).compile()
+        return replace(self.module, functions=self.functions)
 
-    def code(self, name: str) -> ins.FunctionCode:
-        """Return the code of a function of the module; its instructions may be filled in later."""
-        if name not in self.codes:
-            self.codes[name] = ins.FunctionCode(name)
+    def need(self, name: str) -> None:
+        """Note that the interpreter may call a function of the module."""
+        if name not in self.functions:
+            self.functions[name] = self.module.functions[name]
             self.waiting.append(name)
-        return self.codes[name]
 
-    def add_kernel(self, owner: str, function: ir.Function) -> int:
-        """Add a kernel and return its number."""
+    def add_kernel(self, owner: str, function: ir.Function) -> str:
+        """Add a kernel and return its name."""
         name = f"{owner}_kernel{len(self.kernels)}"
         while name in self.module.functions:
             name += "_"
         deep = any(isinstance(node, ir.GlobalVar) for node in post_order(function.body))
         self.kernels.append(ProgramKernel(name, function, deep))
-        return len(self.kernels) - 1
+        return name
 
 
 def _unmark_kernels(function: ir.Function) -> ir.Function:
@@ -80,22 +79,6 @@ def _unmark_kernels(function: ir.Function) -> ir.Function:
     return rewrite(function, unmark)
 
 
-@dataclass(slots=True)
-class _Layout:
-    """The slots of a function: of its own values, and of those that it captures, in order."""
-
-    code: ins.FunctionCode
-    slots: dict[ir.Expr, int] = field(default_factory=dict)
-    captures: dict[ir.Expr, int] = field(default_factory=dict)
-
-    def own(self, node: ir.Expr) -> int:
-        """Return the slot of a value that this function computes."""
-        if node not in self.slots:
-            self.slots[node] = self.code.size
-            self.code.size += 1
-        return self.slots[node]
-
-
 class _FunctionCompiler:
     """Compiles a global function with all functions inside it.
 
@@ -103,7 +86,8 @@ class _FunctionCompiler:
         meaning: the node that computes each node's value, behind names and projections of known tuples.
         owner: the function that computes a node.
         level: the number of barriers of its scope that come before a node.
-        used: the nodes whose values need slots.
+        used: the nodes whose values need names.
+        names: what a node with a name is bound to.
         live: ``used``, and the nodes that kernels compute these from.
 
     """
@@ -119,12 +103,12 @@ class _FunctionCompiler:
         self.in_scope: dict[PlacementScope, list[ir.Expr]] = {}
         self.used: set[ir.Expr] = set()
         self.live: set[ir.Expr] = set()
-        self.layouts: dict[ir.Function, _Layout] = {}
+        self.names: dict[ir.Expr, ir.Var] = {}
 
-    def compile(self, code: ins.FunctionCode) -> None:
+    def compile(self) -> ir.Function:
         self._place_nodes()
         self._find_used()
-        run(self._function(self.root, code, self.scopes.outermost))
+        return replace(self.root, body=run(self._scope(self.scopes.outermost, self.root.body)))
 
     # What every node is, and where
 
@@ -142,7 +126,7 @@ class _FunctionCompiler:
                     self.owner |= dict.fromkeys(pattern_vars(arm.lhs), scope.function)
             if node in self.scopes.early and not isinstance(self.meaning[node], ir.Function):
                 raise engine_error("a let may use itself only inside of a function", node.span)
-            if self.meaning[node] is not node or isinstance(node, ir.Var | ir.OpRef):
+            if self.meaning[node] is not node or isinstance(node, ir.Var | _ATOMS):
                 continue
             scope = self.scopes.scope_of[node]
             self.owner[node] = scope.function
@@ -193,7 +177,7 @@ class _FunctionCompiler:
                 return True
         return False
 
-    # What the instructions and the kernels need
+    # What the control flow and the kernels need
 
     def _find_used(self) -> None:
         """Mark what is used, users first; unused nodes other than barriers are dropped."""
@@ -208,15 +192,8 @@ class _FunctionCompiler:
                     for operand, is_inside in self._operands(node):
                         (self.live.add if is_inside else self._use)(operand)
             elif self._is_barrier(node) or node in self.used:
-                callee = self.meaning[node.op] if isinstance(node, ir.Call) else None
                 for operand in ir.children(node):
-                    # The instruction of a call names a known callee, which needs no slot.
-                    if (
-                        callee is None
-                        or self.meaning[operand] is not callee
-                        or not isinstance(callee, _KNOWN)
-                    ):
-                        self._use(operand)
+                    self._use(operand)
 
     def _use(self, node: ir.Expr) -> None:
         value = self.meaning.get(node, node)
@@ -249,46 +226,44 @@ class _FunctionCompiler:
             node = self.meaning[node.tuple_value]
         return self._in_kernel(node) and self._kernel_of(node) == self._kernel_of(call)
 
-    # Instructions
+    # Control flow
 
-    def _function(self, function: ir.Function, code: ins.FunctionCode, scope: PlacementScope) -> Steps[Any]:
-        layout = self.layouts[function] = _Layout(code)
-        code.params = tuple(layout.own(param) for param in function.params)
-        code.body = yield self._scope(scope, function.body)
-        code.captures = tuple(layout.captures.values())
-        blocks.set_start(code)
-        return code
-
-    def _slot(self, function: ir.Function, node: ir.Expr) -> int:
-        """Return the slot of a value in a function's frame; the function captures what it does not own."""
+    def _name(self, function: ir.Function, node: ir.Expr) -> ir.Expr:
+        """Return what stands for a node's value in a function: a name, or what needs none."""
         node = self.meaning.get(node, node)
-        if isinstance(node, ir.OpRef):
-            raise engine_error(
-                f"{node.name} is an operator, which is no value; write a fn that calls it", node.span
-            )
+        match node:
+            case ir.OpRef(name=name):
+                message = f"{name} is an operator, which is no value; write a fn that calls it"
+                raise engine_error(message, node.span)
+            case ir.GlobalVar(name=name):
+                self.program.need(name)
+        if isinstance(node, _ATOMS):
+            return node
         owner = self.owner.get(node)
-        layout = self.layouts[function]
-        if owner is function:
-            return layout.own(node)
-        if function is self.root or owner is None:
-            name = f"%{node.name_hint}" if isinstance(node, ir.Var) else "a value"
-            raise engine_error(f"{name} is used outside of the function or arm that binds it", node.span)
-        if node not in layout.captures:
-            layout.captures[node] = layout.code.size
-            layout.code.size += 1
-        return layout.captures[node]
+        while function is not owner:
+            if function is self.root or owner is None:
+                name = f"%{node.name_hint}" if isinstance(node, ir.Var) else "a value"
+                raise engine_error(f"{name} is used outside of the function or arm that binds it", node.span)
+            function = self.scopes.scope_of[function].function
+        return node if isinstance(node, ir.Var) else self._target(node)
 
-    def _scope(self, scope: PlacementScope, result: ir.Expr) -> Steps[Any]:
+    def _target(self, node: ir.Expr) -> ir.Var:
+        """Return the name that a computed value is bound to."""
+        if node not in self.names:
+            self.names[node] = ir.Var(f"v{len(self.names)}")
+        return self.names[node]
+
+    def _scope(self, scope: PlacementScope, result: ir.Expr) -> Steps[ir.Expr]:
         """Compile a scope level by level: the barrier, what the kernel needs, the kernel, the rest.
 
         Nodes that use results of the level's kernel (tuples, projections, closures) come after it.
         """
-        target = self._slot(scope.function, result)
+        function = scope.function
         levels: dict[int, list[ir.Expr]] = {}
         for node in self.in_scope.get(scope, ()):
             if node in self.live or self._is_barrier(node):
                 levels.setdefault(self.level[node], []).append(node)
-        instructions: list[ins.Instruction] = []
+        bindings: list[tuple[ir.Var, ir.Expr]] = []
         for level in sorted(levels):
             inside = [node for node in levels[level] if self._in_kernel(node)]
             after = set(inside)
@@ -300,94 +275,59 @@ class _FunctionCompiler:
                     after.add(node)
                     late.append(node)
                 else:
-                    instructions.append((yield self._instruction(scope.function, node)))
+                    bindings.append((self._target(node), (yield self._named(function, node))))
             if inside:
-                instructions.append(self._kernel(scope.function, inside))
+                bindings += self._kernel(function, inside)
             for node in late:
-                step = yield self._instruction(scope.function, node)
-                instructions.append(step)
-        return ins.Code(tuple(instructions), target)
+                value = yield self._named(function, node)
+                bindings.append((self._target(node), value))
+        body = self._name(function, result)
+        if bindings and bindings[-1][0] is body:
+            body = bindings.pop()[1]  # a call at the end of a function takes no stack
+        for var, value in reversed(bindings):
+            body = ir.Let(var, value, body)
+        return body
 
-    def _instruction(self, function: ir.Function, node: ir.Expr) -> Steps[Any]:
-        """Compile a node that no kernel computes."""
-        target = self._slot(function, node)
+    def _named(self, function: ir.Function, node: ir.Expr) -> Steps[ir.Expr]:
+        """Return a node that no kernel computes, with names for what it is computed from."""
+
+        def name(part: ir.Expr) -> ir.Expr:
+            return self._name(function, part)
+
         match node:
-            case ir.Constant(data=data):
-                return steps.constant(target, data)
-            case ir.Tuple(fields=fields):
-                return steps.make_tuple(target, [self._slot(function, field) for field in fields])
-            case ir.TupleGetItem(tuple_value=value, index=index):
-                return steps.get_field(target, self._slot(function, value), index)
-            case ir.GlobalVar(name=name):
-                return steps.constant(target, ins.Closure(self.program.code(name), []))
-            case ir.Constructor():
-                return steps.constant(target, blocks.constructor_function(node.name, len(node.inputs)))
-            case ir.Function():
-                return (yield self._closure(function, node, target))
+            case ir.Function(body=body):
+                return replace(node, body=(yield self._scope(self.scopes.inner[node][0], body)))
             case ir.If(cond=cond):
                 scopes = self.scopes.inner[node]
                 then = yield self._scope(scopes[0], node.true_branch)
                 other = yield self._scope(scopes[1], node.false_branch)
-                return ins.Branch(self._slot(function, cond), then, other, target)
-            case ir.Match():
-                return (yield self._select(function, node, target))
-            case ir.Call() if is_callback(node):
-                return self._callback(function, node, target)
+                return replace(node, cond=name(cond), true_branch=then, false_branch=other)
+            case ir.Match(data=data):
+                clauses = []
+                for clause, scope in zip(node.clauses, self.scopes.inner.get(node, ()), strict=True):
+                    clauses.append(replace(clause, rhs=(yield self._scope(scope, clause.rhs))))
+                return replace(node, data=name(data), clauses=tuple(clauses))
             case ir.Call(op=op, args=args):
-                callee = self.meaning[op]
-                slots = tuple(self._slot(function, arg) for arg in args)
-                if isinstance(callee, ir.Constructor):
-                    return steps.construct(target, callee.name, slots)
-                if isinstance(callee, ir.GlobalVar):
-                    return ins.Apply(self.program.code(callee.name), slots, target)
-                return ins.Apply(self._slot(function, callee), slots, target)
+                if is_callback(node):
+                    _check_callback(node)
+                callee = op if is_callback(node) else name(op)
+                return replace(node, op=callee, args=tuple(map(name, args)))
+            case ir.Tuple(fields=fields):
+                return replace(node, fields=tuple(map(name, fields)))
+            case ir.TupleGetItem(tuple_value=value):
+                return replace(node, tuple_value=name(value))
             case ir.RefCreate(value=value):
-                return steps.make_ref(target, self._slot(function, value))
+                return replace(node, value=name(value))
             case ir.RefRead(ref=ref):
-                return steps.read_ref(target, self._slot(function, ref))
+                return replace(node, ref=name(ref))
             case ir.RefWrite(ref=ref, value=value):
-                return steps.write_ref(target, self._slot(function, ref), self._slot(function, value))
+                return replace(node, ref=name(ref), value=name(value))
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
-
-    def _closure(self, function: ir.Function, node: ir.Function, target: int) -> Steps[Any]:
-        code = yield self._function(node, ins.FunctionCode(self.name), self.scopes.inner[node][0])
-        captured = [
-            # None stands for the closure itself, which is not there yet.
-            None if inner is node else self._slot(function, inner)
-            for inner in self.layouts[node].captures
-        ]
-        return steps.make_closure(target, code, captured)
-
-    def _select(self, function: ir.Function, node: ir.Match, target: int) -> Steps[Any]:
-        scopes = self.scopes.inner.get(node, ())
-        data = self._slot(function, node.data)
-        arms = []
-        for clause, scope in zip(node.clauses, scopes, strict=True):
-            conditions, binds = pattern_matching.compile_pattern(
-                clause.lhs, f"v{data}", self.layouts[function].own
-            )
-            arms.append(ins.Arm(conditions, binds, (yield self._scope(scope, clause.rhs))))
-        return ins.Select(data, tuple(arms), target, assertion=node.assertion, span=node.span)
-
-    def _callback(self, function: ir.Function, node: ir.Call, target: int) -> ins.Step:
-        """Call a function of Python; its declared shapes may name sizes of the parameters around it."""
-        around: dict[ir.Expr, ir.Var] = {}
-        self._add_named_dims(function, [node], around)
-        try:
-            callback = Callback(node)
-        except TypeError as error:
-            hint = "give the call a relay.PythonFunction as its attribute: Relay's text cannot hold one"
-            raise engine_error(str(error), node.span, hint=hint) from None
-        types = [_type_of(param) for param in around]
-        inputs = [self._slot(function, param) for param in around]
-        return steps.call_back(
-            target, self._slot(function, node.args[0]), inputs, ins.SizedCallback(callback, types)
-        )
 
     # Kernels
 
-    def _kernel(self, function: ir.Function, nodes: Sequence[ir.Expr]) -> ins.Step:
-        """Make a kernel that computes ``nodes``, and return the step that runs it."""
+    def _kernel(self, function: ir.Function, nodes: Sequence[ir.Expr]) -> list[tuple[ir.Var, ir.Expr]]:
+        """Make a kernel that computes ``nodes``, and return the bindings of its results."""
         params: dict[ir.Expr, ir.Var] = {}
         replacements: dict[ir.Expr, ir.Expr] = {}
 
@@ -422,13 +362,14 @@ class _FunctionCompiler:
         types = [_type_of(node) for node in results]
         type_ = types[0] if len(types) == 1 else TupleType(tuple(types))
         body = body if len(types) == 1 else replace(body, checked_type=type_)
-        number = self.program.add_kernel(self.name, ir.Function(tuple(params.values()), body, type_))
-        return steps.run_kernel(
-            number,
-            [(self._slot(function, part), _type_of(param)) for part, param in params.items()],
-            [self._slot(function, node) for node in results],
-            type_,
-        )
+        kernel = ir.Function(tuple(params.values()), body, type_)
+        callee = ir.GlobalVar(self.program.add_kernel(self.name, kernel))
+        made = ir.Call(callee, tuple(self._name(function, part) for part in params), checked_type=type_)
+        if len(results) == 1:
+            return [(self._target(results[0]), made)]
+        whole = ir.Var("results")
+        parts = [(self._target(node), ir.TupleGetItem(whole, number)) for number, node in enumerate(results)]
+        return [(whole, made), *parts]
 
     def _add_named_dims(
         self, function: ir.Function, nodes: Sequence[ir.Expr], params: dict[ir.Expr, ir.Var]
@@ -451,8 +392,17 @@ class _FunctionCompiler:
             function = self.scopes.scope_of[function].function
 
 
-#: What a call needs no slot for.
-_KNOWN = (ir.GlobalVar, ir.Constructor, ir.OpRef)
+#: What has a value wherever it is written, and needs no name.
+_ATOMS = ir.Constant | ir.GlobalVar | ir.Constructor | ir.OpRef
+
+
+def _check_callback(node: ir.Call) -> None:
+    """Raise EngineError for a call of Python of which the module has the name alone."""
+    try:
+        Callback(node)
+    except TypeError as error:
+        hint = "give the call a relay.PythonFunction as its attribute: Relay's text cannot hold one"
+        raise engine_error(str(error), node.span, hint=hint) from None
 
 
 def _type_of(node: ir.Expr) -> Type:

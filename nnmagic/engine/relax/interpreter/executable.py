@@ -1,29 +1,37 @@
 """Run programs with closures, data types, match or references.
 
-Kernels are machine code; the interpreter runs the control flow between them on an explicit stack. So neither
-Python's stack nor C's limits recursion, and a tail call takes no stack at all.
+Kernels are machine code; the interpreter of Relay runs the control flow between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import KernelCode
+from nnmagic.engine.numpy import Interpreter
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves, named_leaves
 from nnmagic.engine.relax.artifact import AOT, Artifact
-from nnmagic.engine.relax.interpreter.instructions import Block, Frame, FunctionCode, Kernels
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable, with_result
 from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.failures import Failure
+from nnmagic.relay.module import Module
+from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import TensorType, TupleType
 from nnmagic.relay.values import AdtValue
+
+if TYPE_CHECKING:
+    from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
+
+#: A kernel: takes its tensors, and returns one or several.
+_Kernel = Callable[[tuple[Any, ...]], Any]
 
 
 class InterpretedProgram:
@@ -36,9 +44,10 @@ class InterpretedProgram:
 
     def __init__(
         self,
-        entry: FunctionCode,
+        entry: str,
+        control: Module,
         parameters: Sequence[Parameter],
-        kernels: Sequence[Function],
+        kernels: Sequence[ProgramKernel],
         artifact: Artifact,
         compiled: Callable[[], CompiledProgram],
         assertions: Sequence[Failure] = (),
@@ -46,9 +55,10 @@ class InterpretedProgram:
         """Load the kernels.
 
         Args:
-            entry: the code of the entry.
-            parameters: its parameters, to check arguments.
-            kernels: the Relay functions of the kernels, by number.
+            entry: the name of the entry.
+            control: the control flow of the entry and of what it calls.
+            parameters: those of the entry, to check arguments.
+            kernels: the functions that the control flow calls by name.
             artifact: an INTERPRETER artifact.
             compiled: returns the stages, compiling if it must.
             assertions: what the assertions in kernels raise, by number.
@@ -57,10 +67,14 @@ class InterpretedProgram:
         self.artifact = artifact
         self.compiled = compiled
         self._entry = entry
+        self._control = control
         self._parameters = parameters
-        self._functions = [_flat(kernel) for kernel in kernels]
+        self._program_kernels = kernels
+        self._functions = [_flat(kernel.function) for kernel in kernels]
         self._assertions = assertions
-        self._kernels = [kernel.complete_path() for kernel in self._load(artifact, self._functions)]
+        self._interpret = self._interpreter(
+            [kernel.complete_path() for kernel in self._load(artifact, self._functions)]
+        )
 
     def _load(self, artifact: Artifact, functions: Sequence[Function]) -> list[AotExecutable]:
         """Load the kernels of an artifact, which have the types of these functions."""
@@ -70,9 +84,17 @@ class InterpretedProgram:
             constants = [artifact.constants[number] for number in facts["constants"]]
             part = Artifact(AOT, facts, (), constants)
             kernels.append(
-                AotExecutable(self._entry.name, function, part, self.compiled, self._assertions, library)
+                AotExecutable(self._entry, function, part, self.compiled, self._assertions, library)
             )
         return kernels
+
+    def _interpreter(self, kernels: Sequence[_Kernel]) -> Callable[[Sequence[object]], Any]:
+        """Return what runs the entry with these kernels."""
+        natives = {
+            kernel.name: _with_tuples(kernel.function, native)
+            for kernel, native in zip(self._program_kernels, kernels, strict=True)
+        }
+        return partial(Interpreter(self._control, natives=natives).run, self._entry)
 
     def __call__(self, arrays: Sequence[object]) -> Any:
         """Return the result for these arguments."""
@@ -98,13 +120,13 @@ class InterpretedProgram:
         """Return the interpreter's values for arguments."""
         dims: dict[str, int] = {}
         return [
-            _map_leaves(convert_argument(parameter, value, dims), lambda array: array)
+            convert_argument(parameter, value, dims)
             for parameter, value in zip(self._parameters, arrays, strict=True)
         ]
 
     def _run(self, values: Sequence[object]) -> Any:
         """Return the result for these values."""
-        return _map_leaves(interpret(self._entry, values, self._kernels), np.array)
+        return _copy(self._interpret(values))
 
     def clocked(
         self, artifact: Artifact, tables: Sequence[TensorType]
@@ -129,27 +151,36 @@ class InterpretedProgram:
 
             return call
 
-        kernels = [noting(*numbered) for numbered in enumerate(self._load(artifact, functions))]
+        interpret = self._interpreter(
+            [noting(*numbered) for numbered in enumerate(self._load(artifact, functions))]
+        )
 
         def run(arrays: Sequence[object]) -> list[tuple[int, np.ndarray]]:
             times.clear()
-            interpret(self._entry, self._convert(arrays), kernels)
+            interpret(self._convert(arrays))
             return times
 
         return run
 
 
-def interpret(function: FunctionCode, args: Sequence[object], kernels: Kernels) -> Any:
-    """Run a function and return its value."""
-    stack: list[tuple[Block, Frame]] = [(_end, ())]  # where to go on, and what is live there
-    block, frame = function.start, tuple(args)
-    while block is not _end:
-        block, frame = block(kernels, stack, frame)
-    return frame[0]
+def _with_tuples(function: Function, kernel: _Kernel) -> _Kernel:
+    """Return a kernel, which takes and returns tensors in sequence, as a function with tuples."""
+    type_ = function.ret_type
+    assert type_ is not None
+    takes, gives = [
+        any(isinstance(part, TupleType) for part in parts)
+        for parts in (map(type_of, function.params), type_.fields if isinstance(type_, TupleType) else ())
+    ]
+    if isinstance(type_, TupleType) and len(type_.fields) == 1:
+        gives = True  # one tensor comes as it is
+    if not takes and not gives:
+        return kernel
 
+    def call(values: tuple[Any, ...]) -> Any:
+        result = kernel(tuple(flatten(values)))
+        return rebuild(type_, flatten(result)) if gives else result
 
-def _end(_kernels: Kernels, _stack: list[tuple[Block, Frame]], _frame: Frame) -> None:
-    """Stand for the return from the entry."""
+    return call
 
 
 def _flat(kernel: Function) -> Function:
@@ -164,32 +195,21 @@ def _flat(kernel: Function) -> Function:
     return Function(params, kernel.body, results[0] if len(results) == 1 else TupleType(results))
 
 
-def _map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Apply ``leaf`` to each array of a value, and make lists of AdtValue or the reverse.
-
-    Without recursion because lists nest deep.
-    """
-    if isinstance(value, np.ndarray):
-        return leaf(value)
-    mapped: list[Any] = []
+def _copy(value: Any) -> Any:
+    """Return a result with arrays of its own; without recursion because lists nest deep."""
+    copied: list[Any] = []
     work: list[tuple[Any, bool]] = [(value, False)]
     while work:
         item, entered = work.pop()
-        if not isinstance(item, tuple | list | AdtValue):
-            mapped.append(leaf(item))
+        if not isinstance(item, tuple | AdtValue):
+            copied.append(np.array(item))
             continue
-        parts = item.fields if isinstance(item, AdtValue) else item[1:] if isinstance(item, list) else item
+        parts = item.fields if isinstance(item, AdtValue) else item
         if not entered:
             work.append((item, True))
             work.extend((part, False) for part in reversed(parts))
             continue
-        fields = tuple(mapped[len(mapped) - len(parts) :])
-        del mapped[len(mapped) - len(parts) :]
-        match item:
-            case AdtValue(constructor=name):
-                mapped.append([name, *fields])
-            case list():
-                mapped.append(AdtValue(item[0], fields))
-            case _:
-                mapped.append(fields)
-    return mapped[0]
+        start = len(copied) - len(parts)
+        fields = tuple(copied[start:])
+        copied[start:] = [AdtValue(item.constructor, fields) if isinstance(item, AdtValue) else fields]
+    return copied[0]
