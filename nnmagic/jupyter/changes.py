@@ -1,4 +1,4 @@
-"""Say when a compiled function is older than what it was compiled with, and compile it again.
+"""Remember the cells that have run: where functions are from, and when one must be compiled again.
 
 A function keeps the values and the functions that it captured. Once one of their names stands for something
 else, a cell that mentions the function gets a warning, once.
@@ -9,15 +9,24 @@ from __future__ import annotations
 import re
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from IPython.core.interactiveshell import InteractiveShell
+
     from nnmagic.diagnostics import Source
     from nnmagic.functions.cells.compile_cell import CompiledCell
+    from nnmagic.functions.compiled import CompiledFunction
+
+#: The cell that has bound a function, as IPython's tracebacks name it.
+_CELLS: WeakKeyDictionary[CompiledFunction, str] = WeakKeyDictionary()
 
 #: What a value was when a cell was compiled: a function that gives it, or None once it is gone.
 _Reference = Callable[[], object]
@@ -134,3 +143,33 @@ def _warning(function: str, changed: list[str]) -> str:
         f"what {was}\nhelp: run its cell again, or `%tinynn rerun`; "
         "`%config TinyNNMagics.warn_changed = False` turns this off"
     )
+
+
+def remember_cell(functions: Iterable[CompiledFunction], shell: InteractiveShell) -> None:
+    """Remember that the running cell has bound functions."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if (cell := _cell(frame.f_code.co_filename, shell)) is not None:
+            _CELLS.update(dict.fromkeys(functions, cell))
+            return
+        frame = frame.f_back
+
+
+def _cell(filename: str, shell: InteractiveShell) -> str | None:
+    """Return ``Cell In[3]`` for the file name of a cell's code; None for any other."""
+    format_code_name = getattr(shell.compile, "format_code_name", None)  # which IPython 7 lacks
+    label = format_code_name(filename) if format_code_name else None
+    return None if label is None else " ".join(label)
+
+
+def find_origin(function: CompiledFunction, shell: InteractiveShell) -> str | None:
+    """Return ``Cell In[3], line 2`` or ``~/model.py:12``; None for a text given to ``nnmagic.compile``."""
+    name, line = function._definition.source.filename, function._definition.line
+    cell = _CELLS.get(function) or _cell(name, shell)  # the latter of one that nnmagic.function has compiled
+    if cell is not None:
+        return f"{cell}, line {line}"
+    path = Path(name)
+    if not path.is_file():
+        return None
+    home = Path.home()
+    return f"~/{path.relative_to(home)}:{line}" if path.is_relative_to(home) else f"{path}:{line}"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from nnmagic.jupyter.changes import find_origin
 from nnmagic.jupyter.completion import CellMatcher
-from nnmagic.jupyter.function_origin import find_origin
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -22,9 +22,8 @@ from nnmagic.engine.threads import set_num_threads
 from nnmagic.functions.caching.compile_options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
 from nnmagic.jupyter.cell_output import SHOWN, parse_show_option, render_cell
-from nnmagic.jupyter.changes import BoundCell, Changes
+from nnmagic.jupyter.changes import BoundCell, Changes, remember_cell
 from nnmagic.jupyter.errors import MagicError, hide_internal_frames, show_all_frames, show_interrupt
-from nnmagic.jupyter.function_origin import remember_cell
 from nnmagic.jupyter.progress import show_progress
 from nnmagic.jupyter.settings import directory_of, find_engine, passes_of, problem, target_of
 from nnmagic.tracebacks import show_frames, shows_frames, with_frames

@@ -22,7 +22,6 @@ from nnmagic.tinynn.analysis.bound_names import (
     changes_tensors,
     deletes_entries,
     find_assigned_names,
-    find_lists_changed,
     find_local_names,
     find_mentioned_names,
     find_reassigned_names,
@@ -49,7 +48,12 @@ from nnmagic.tinynn.elaborate.function_signatures import (
 )
 from nnmagic.tinynn.elaborate.imports import imports_of_cell
 from nnmagic.tinynn.elaborate.live_names import LiveNames
-from nnmagic.tinynn.elaborate.parameter_values import as_tuple, enter_dictionaries, value_of_parameter
+from nnmagic.tinynn.elaborate.parameter_values import (
+    as_tuple,
+    enter_dictionaries,
+    refuse_changed_containers,
+    value_of_parameter,
+)
 from nnmagic.tinynn.elaborate.python_functions import definitions_beside
 from nnmagic.tinynn.elaborate.python_hints import without_hints
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
@@ -82,24 +86,7 @@ def elaborate_cell(
     A function whose parameters have open types has none. ``specialization``: elaborate that function alone,
     with those that it calls.
     """
-    cell = without_hints(ctx, cell)
-    ctx.beside = definitions_beside(ctx, cell.funcs)
-    cell = attr.evolve(cell, funcs={**ctx.beside, **cell.funcs})
-    ctx.resolver.linker.reserved.update(cell.funcs)
-    ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
-    ctx.resolver.refused = cell.refused
-    ctx.imports = {**imports_of_cell(cell.imports), **cell.constants}
-    for decorator in (each for each in _foreign_decorators(cell) if specialization is None):
-        hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
-        ctx.note(
-            f"`@{decorator.id.name}` is left out: nnmagic compiles the function",
-            ctx.span(decorator.span),
-            hint=hint,
-        )
-    declare_types(ctx, cell)
-    if specialization is not None:
-        cell = attr.evolve(cell, funcs=_needed_functions(cell, specialization.name))
-        cell = _with_itself_anew(ctx, cell, specialization)
+    cell = _prepare(ctx, without_hints(ctx, cell), specialization)
     signatures = {
         name: elaborate_signature(
             ctx, definition, specialization if specialization and name == specialization.name else None
@@ -116,25 +103,11 @@ def elaborate_cell(
     cell = attr.evolve(cell, funcs={name: cell.funcs[name] for name in signatures})
     for name, signature in signatures.items():
         ctx.resolver.functions[name] = v.GlobalFunction(name, name, elaborate_formals(ctx, signature), None)
-        results = signature.results()
-        if results is not None and not signature.failed:
-            _set_type(ctx, name, signature, results)
-    find_formals = partial(find_all_formals, ctx)
-    groups = callees_first(templates, of_rules=False)
-    ctx.recursive |= frozenset(
-        name
-        for group in groups
-        for name in group
-        if len(group) > 1 or name in {node.id.name for node in called_names(templates[name], of_rules=False)}
-    )
-    for name in (name for group in groups for name in group):
-        ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)
-    functions = {
-        name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()
-    }
+        _set_declared_type(ctx, name, signature)
+    functions = _mark_changes(ctx, cell, templates)
     if specialization is not None:
         name = specialization.name
-        _refuse_changed_containers(ctx, functions[name], signatures[name], specialization)
+        refuse_changed_containers(ctx, functions[name], signatures[name], specialization)
         # Marking a parameter as changed makes calls of the function itself changes, too, which may
         # be of further parameters.
         while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
@@ -155,6 +128,45 @@ def elaborate_cell(
             done[name] = _elaborate_function(ctx, cell.funcs[name], signatures[name])
         ctx.pending.unfinished.difference_update(group)
     return {name: function for name in cell.funcs if (function := done.get(name)) is not None}
+
+
+def _prepare(ctx: Elaboration, cell: tree.CellNode, specialization: Specialization | None) -> tree.CellNode:
+    """Note what a cell imports and declares; return it with the functions that are to be elaborated."""
+    ctx.beside = definitions_beside(ctx, cell.funcs)
+    cell = attr.evolve(cell, funcs={**ctx.beside, **cell.funcs})
+    ctx.resolver.linker.reserved.update(cell.funcs)
+    ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
+    ctx.resolver.refused = cell.refused
+    ctx.imports = {**imports_of_cell(cell.imports), **cell.constants}
+    for decorator in (each for each in _foreign_decorators(cell) if specialization is None):
+        hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
+        ctx.note(
+            f"`@{decorator.id.name}` is left out: nnmagic compiles the function",
+            ctx.span(decorator.span),
+            hint=hint,
+        )
+    declare_types(ctx, cell)
+    if specialization is not None:
+        cell = attr.evolve(cell, funcs=_needed_functions(cell, specialization.name))
+        cell = _with_itself_anew(ctx, cell, specialization)
+    return cell
+
+
+def _mark_changes(
+    ctx: Elaboration, cell: tree.CellNode, templates: Mapping[str, tree.DefinitionNode]
+) -> dict[str, tree.DefinitionNode]:
+    """Return the functions of a cell with the calls marked that change arguments; so are the templates."""
+    find_formals = partial(find_all_formals, ctx)
+    groups = callees_first(templates, of_rules=False)
+    ctx.recursive |= frozenset(
+        name
+        for group in groups
+        for name in group
+        if len(group) > 1 or name in {node.id.name for node in called_names(templates[name], of_rules=False)}
+    )
+    for name in (name for group in groups for name in group):
+        ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)
+    return {name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()}
 
 
 def _foreign_decorators(cell: tree.CellNode) -> list[ast.Var]:
@@ -179,36 +191,6 @@ def _changeable(signature: Signature) -> frozenset[str]:
     )
 
 
-def _refuse_changed_containers(
-    ctx: Elaboration,
-    definition: tree.DefinitionNode,
-    signature: Signature,
-    specialization: Specialization,
-) -> None:
-    """Report the lists and dictionaries of the caller that a function changes, as Python would."""
-    changed = find_changed_parameters(definition) | find_lists_changed(definition.body)
-    types = {parameter.name: type_ for parameter, type_ in signature.parameters}
-    for parameter in (each for each in definition.params if each.name in changed):
-        name, type_ = parameter.name, types.get(parameter.name)
-        record = type_.name if isinstance(type_, ty.RecordType) else ""
-        if isinstance(specialization.values.get(name), list):
-            record = ty.LIST
-        if record in _CONTAINERS:
-            kind, word = _CONTAINERS[record]
-            hint = f"change a copy: begin with {name} = {kind}({name}), and return it"
-            message = f"`{name}` is the caller's {word}, which Python would change"
-            ctx.report(v.RefusalError(message, ctx.span(parameter.span), hint=hint))
-
-
-#: What makes a copy of an argument that is a container, and what it is, by the name of its record.
-_CONTAINERS = {
-    ty.DICTIONARY: ("dict", "dictionary"),
-    ty.TABLE: ("dict", "dictionary"),
-    ty.LIST: ("list", "list"),
-    ty.ITEMS: ("list", "list"),
-}
-
-
 def _let_change(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature, names: Iterable[str]
 ) -> tree.DefinitionNode:
@@ -218,9 +200,7 @@ def _let_change(
     signature.is_silent = signature.declared is None and not returns(definition)
     formals = elaborate_formals(ctx, signature)
     ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], parameters=formals, type=None)
-    results = signature.results()
-    if results is not None and not signature.failed:
-        _set_type(ctx, name, signature, results)
+    _set_declared_type(ctx, name, signature)
     return mark_changing_calls(definition, partial(find_all_formals, ctx))
 
 
@@ -231,9 +211,7 @@ def _let_vary(ctx: Elaboration, name: str, signature: Signature, types: Mapping[
         (parameter, without_numbers(types[parameter.name]) if parameter.name in types else type_)
         for parameter, type_ in signature.parameters
     ]
-    results = signature.results()
-    if results is not None and not signature.failed:
-        _set_type(ctx, name, signature, results)
+    _set_declared_type(ctx, name, signature)
 
 
 def _mentions_assigning(ctx: Elaboration, parts: Sequence[object]) -> bool:
@@ -328,6 +306,13 @@ def _set_type(ctx: Elaboration, name: str, signature: Signature, result: ty.Type
     types = tuple(type_ for _, type_ in signature.parameters if type_ is not None)
     function = ctx.resolver.functions[name]
     ctx.resolver.functions[name] = replace(function, type=ty.FuncType(types, result))
+
+
+def _set_declared_type(ctx: Elaboration, name: str, signature: Signature) -> None:
+    """Note the type of a function whose results are declared."""
+    results = signature.results()
+    if results is not None and not signature.failed:
+        _set_type(ctx, name, signature, results)
 
 
 def _find_types(
@@ -459,10 +444,10 @@ def _has_unknown_size(result: v.Computed | None) -> bool:
     return False
 
 
-def _try_body(
+def _bind_parameters(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature
-) -> tuple[tuple[ir.Var, ...], v.Computed | None]:
-    """Return the parameters and the result; None for the latter where an error was reported."""
+) -> tuple[tuple[ir.Var, ...], v.Environment]:
+    """Return the parameters of a function, and the environment of its body, in which they are bound."""
     bindings, dimensions, params = v.Bindings(), dict[str, v.NamedSize](), list[ir.Var]()
     states = dict[str, str]()
     for parameter, type_ in signature.parameters:
@@ -501,6 +486,14 @@ def _try_body(
         message = f"`{rebound}` is the caller's array, and cannot stand for another value"
         ctx.report(v.RefusalError(message, ctx.span(at), hint=hint))
         environment.failed = True
+    return tuple(params), environment
+
+
+def _try_body(
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature
+) -> tuple[tuple[ir.Var, ...], v.Computed | None]:
+    """Return the parameters and the result; None for the latter where an error was reported."""
+    params, environment = _bind_parameters(ctx, definition, signature)
     outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), LiveNames()
     ctx.live |= environment.destinations
     ctx.returned = frozenset()
@@ -512,7 +505,7 @@ def _try_body(
         if environment.destinations:
             steps.append(partial(return_destinations, ctx, None, definition.name_span))
         fill_block(ctx, ctx.block, steps, ctx.span(definition.name_span))
-        return tuple(params), finish_body(ctx, definition, ctx.block, signature.declared)
+        return params, finish_body(ctx, definition, ctx.block, signature.declared)
     except v.RefusalError as refusal:
         ctx.report(refusal)
     except RecursionError:
@@ -523,4 +516,4 @@ def _try_body(
         ctx.diagnostics.error(f"`{definition.name}` takes too long to compile", span, hint=hint)
     finally:
         ctx.environment = outer
-    return tuple(params), None
+    return params, None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from synr import ast
+from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.tinynn.analysis.bound_names import walk
@@ -263,3 +264,23 @@ def _other_holders(ctx: Elaboration, name: str, item: v.Value) -> Iterator[tuple
         for other, held in environment.bindings.locals.items():
             if (environment, other) != (ctx.environment, name) and ctx.holds(held, item):
                 yield other, environment.bindings
+
+
+def read_last(node: ast.Node) -> str:
+    """Return the name in ``name[-1]``; an empty string for anything else."""
+    match node:
+        case ast.Call(
+            func_name=ast.Op(name=BuiltinOp.Subscript), params=[ast.Var() as owner, ast.Tuple(values=[index])]
+        ) if is_minus_one(index):
+            return str(owner.id.name)
+    return ""
+
+
+def is_minus_one(index: ast.Expr) -> bool:
+    """Return whether an index is written as -1."""
+    match index:
+        case ast.Constant(value=-1):
+            return True
+        case ast.Call(func_name=ast.Op(name=BuiltinOp.USub), params=[ast.Constant(value=1)]):
+            return True
+    return False

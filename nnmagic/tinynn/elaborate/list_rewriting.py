@@ -16,7 +16,7 @@ from synr.ast import BuiltinOp
 
 from nnmagic.tinynn.analysis.bound_names import bound_names_of, find_mentioned_names, walk
 from nnmagic.tinynn.elaborate.context import Elaboration, ListNames
-from nnmagic.tinynn.elaborate.list_items import list_to_change
+from nnmagic.tinynn.elaborate.list_items import is_minus_one, list_to_change, read_last
 from nnmagic.tinynn.syntax import tree, tree_building
 from nnmagic.tinynn.syntax.tree_building import map_parts, operation, subscript
 from nnmagic.tinynn.values import values as v
@@ -314,7 +314,7 @@ class _Rewriter:
         return replaced
 
     def _item(self, name: str, span: ast.Span, index: ast.Expr) -> ast.Expr:
-        if name in self.begun and _is_minus_one(index):  # of a list from which nothing takes items
+        if name in self.begun and is_minus_one(index):  # of a list from which nothing takes items
             place = self._end(name, span, -1)
         else:
             bounds = self._bounds(name, span)
@@ -485,16 +485,6 @@ def _number(span: ast.Span, number: int) -> ast.Constant:
     return ast.Constant(span, number)
 
 
-def read_last(node: ast.Node) -> str:
-    """Return the name in ``name[-1]``; an empty string for anything else."""
-    match node:
-        case ast.Call(
-            func_name=ast.Op(name=BuiltinOp.Subscript), params=[ast.Var() as owner, ast.Tuple(values=[index])]
-        ) if _is_minus_one(index):
-            return str(owner.id.name)
-    return ""
-
-
 def _sorted_in_place(stmt: ast.Stmt) -> str:
     """Return the name in ``name.sort()``, which is written ``name[...] = value``; "" of other statements."""
     match stmt:
@@ -508,12 +498,3 @@ def _sorted_in_place(stmt: ast.Stmt) -> str:
         ):
             return str(name)
     return ""
-
-
-def _is_minus_one(index: ast.Expr) -> bool:
-    match index:
-        case ast.Constant(value=-1):
-            return True
-        case ast.Call(func_name=ast.Op(name=BuiltinOp.USub), params=[ast.Constant(value=1)]):
-            return True
-    return False

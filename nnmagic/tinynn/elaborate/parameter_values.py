@@ -6,14 +6,15 @@ from dataclasses import replace
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
-from nnmagic.tinynn.elaborate.annotation_types import (
-    is_python_number,
-)
+from nnmagic.tinynn.analysis.bound_names import find_lists_changed
+from nnmagic.tinynn.analysis.changing_calls import find_changed_parameters
+from nnmagic.tinynn.elaborate.annotation_types import is_python_number
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.function_signatures import Signature
 from nnmagic.tinynn.elaborate.generators import new_state
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.operators import tables
-from nnmagic.tinynn.program import NumberType
+from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.operator_calls import apply
@@ -73,3 +74,33 @@ def enter_dictionaries(ctx: Elaboration) -> None:
         assert isinstance(table, v.TableOf)
         ctx.memory.own(table.slots.expr, f"the parameter `{name}`")
         bindings.locals[name] = table
+
+
+#: What makes a copy of an argument that is a container, and what it is, by the name of its record.
+_CONTAINERS = {
+    ty.DICTIONARY: ("dict", "dictionary"),
+    ty.TABLE: ("dict", "dictionary"),
+    ty.LIST: ("list", "list"),
+    ty.ITEMS: ("list", "list"),
+}
+
+
+def refuse_changed_containers(
+    ctx: Elaboration,
+    definition: tree.DefinitionNode,
+    signature: Signature,
+    specialization: Specialization,
+) -> None:
+    """Report the lists and dictionaries of the caller that a function changes, as Python would."""
+    changed = find_changed_parameters(definition) | find_lists_changed(definition.body)
+    types = {parameter.name: type_ for parameter, type_ in signature.parameters}
+    for parameter in (each for each in definition.params if each.name in changed):
+        name, type_ = parameter.name, types.get(parameter.name)
+        record = type_.name if isinstance(type_, ty.RecordType) else ""
+        if isinstance(specialization.values.get(name), list):
+            record = ty.LIST
+        if record in _CONTAINERS:
+            kind, word = _CONTAINERS[record]
+            hint = f"change a copy: begin with {name} = {kind}({name}), and return it"
+            message = f"`{name}` is the caller's {word}, which Python would change"
+            ctx.report(v.RefusalError(message, ctx.span(parameter.span), hint=hint))
