@@ -128,9 +128,9 @@ class _Blocks:
             operands += self._operand(parameter.name, parameter.type, value)
         chunks, _ = da.core.unify_chunks(*operands)
         #: The sizes of the blocks along each name by which an argument is cut.
-        self.chunks = {label: own for label, own in chunks.items() if len(own) > 1}
+        self.chunks = {label: lengths for label, lengths in chunks.items() if len(lengths) > 1}
         #: The sizes of the other names.
-        self.sizes = {label: own[0] for label, own in chunks.items() if len(own) == 1}
+        self.sizes = {label: lengths[0] for label, lengths in chunks.items() if len(lengths) == 1}
         self.results = da.blockwise(
             partial(_call, function),
             tuple(self.chunks),
@@ -150,9 +150,9 @@ class _Blocks:
         if array.ndim != len(type_.shape):
             raise ValueError(f"{name} must be {format_type(type_)}, not of rank {array.ndim}")
         labels = []
-        for axis, (dim, own) in enumerate(zip(type_.shape, array.chunks, strict=True)):
+        for axis, (dim, lengths) in enumerate(zip(type_.shape, array.chunks, strict=True)):
             is_name = not isinstance(dim, int) and names_in(dim) == {label_of(dim)}
-            if not is_name and len(own) > 1:
+            if not is_name and len(lengths) > 1:
                 hint = f"rechunk({{{axis}: -1}})"
                 message = f"{name} is cut along axis {axis}, which {format_type(type_)} has whole: {hint}"
                 raise ValueError(message)
@@ -193,7 +193,7 @@ class _Blocks:
 
     def _sizes_of(self, dim: Dim, label: str) -> tuple[float, ...]:
         """Return the size of a dimension in each block along a name; NaN where values decide it."""
-        sizes = [size_of(dim, {**self.sizes, label: own}, int) for own in self.chunks[label]]
+        sizes = [size_of(dim, {**self.sizes, label: lengths}, int) for lengths in self.chunks[label]]
         return tuple(math.nan if size is None else size for size in sizes)
 
     def delayed(self) -> list[Delayed]:
@@ -203,7 +203,9 @@ class _Blocks:
     def weights(self) -> list[float]:
         """Return the part of all examples that each block has."""
         grid = fold(
-            np.multiply.outer, [np.array(own) / sum(own) for own in self.chunks.values()], np.ones(())
+            np.multiply.outer,
+            [np.array(lengths) / sum(lengths) for lengths in self.chunks.values()],
+            np.ones(()),
         )
         return [float(weight) for weight in np.ravel(grid)]
 

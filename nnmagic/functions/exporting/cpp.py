@@ -133,7 +133,7 @@ def _cpp_function(wrapped: WrappedFunction) -> Iterator[str]:
         )
     yield f"    if (const int nnm_code = ::{function.name}({', '.join(call)}))"
     yield f"        throw nnm::error(nnm_code, ::{function.name}_message(nnm_code));"
-    given = list[str]()
+    values = list[str]()
     for argument in wrapped.results:
         if argument.role == "made":
             shape = [f"static_cast<std::size_t>({size})" for size in argument.shape or ()]
@@ -142,14 +142,14 @@ def _cpp_function(wrapped: WrappedFunction) -> Iterator[str]:
             yield f"    {memory}({argument.name}, &std::free);"
             yield f"    {_cpp_result(argument)} {own}({{{', '.join(shape)}}});"
             yield f"    std::copy_n({argument.name}, {own}.size(), {own}.begin());"
-            given.append(f"std::move({own})")
+            values.append(f"std::move({own})")
         else:
-            given.append(f"std::move({argument.name})" if argument.shape else argument.name)
-    if given:
+            values.append(f"std::move({argument.name})" if argument.shape else argument.name)
+    if values:
         yield (
-            f"    return {{{', '.join(given)}}};"
-            if len(given) > 1
-            else f"    return {_strip_move(given[0])};"
+            f"    return {{{', '.join(values)}}};"
+            if len(values) > 1
+            else f"    return {_strip_move(values[0])};"
         )
     yield "}"
 

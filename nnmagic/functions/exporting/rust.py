@@ -101,7 +101,7 @@ def rust_text(functions: Sequence[CFunction], name: str, docs: Sequence[str]) ->
 
 
 def _declaration(function: CFunction) -> Iterator[str]:
-    parameters = ", ".join(f"{_name(each.name)}: {_c_type(each)}" for each in function.arguments)
+    parameters = ", ".join(f"{_name(argument.name)}: {_c_type(argument)}" for argument in function.arguments)
     yield 'mod c_NAME {\n    extern "C" {'.replace("NAME", function.name)
     yield f"        pub fn {_name(function.name)}({parameters}) -> i32;"
     yield f"        pub fn {function.name}_message(code: i32) -> *const std::os::raw::c_char;"
@@ -147,8 +147,8 @@ def _function(wrapped: WrappedFunction) -> Iterator[str]:
     for argument in wrapped.results:
         if argument.role == "made":
             yield from _copy_made(argument)
-    given = ", ".join(_value(argument) for argument in wrapped.results)
-    yield f"    Ok({given if len(results) == 1 else f'({given})'})"
+    values = ", ".join(_value(argument) for argument in wrapped.results)
+    yield f"    Ok({values if len(results) == 1 else f'({values})'})"
     yield "}"
 
 

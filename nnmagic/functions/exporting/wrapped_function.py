@@ -20,12 +20,14 @@ class WrappedFunction:
     @property
     def given(self) -> list[CArgument]:
         """Those that the wrapper takes."""
-        return [each for each in self.function.arguments if each.role in ("in", "inout", "copied")]
+        return [
+            argument for argument in self.function.arguments if argument.role in ("in", "inout", "copied")
+        ]
 
     @property
     def results(self) -> list[CArgument]:
         """Those that it returns."""
-        return [each for each in self.function.arguments if each.role in ("out", "made")]
+        return [argument for argument in self.function.arguments if argument.role in ("out", "made")]
 
     def sizes(self, length: str) -> Iterator[tuple[str, str]]:
         """Yield each size that C takes, and ``length`` with the array and the axis that have it."""

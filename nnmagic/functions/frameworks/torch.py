@@ -71,11 +71,11 @@ class TorchOperator:
         import torch
 
         given = [
-            each if isinstance(each, torch.Tensor) else torch.as_tensor(each, dtype=dtype)
-            for each, dtype in zip(tensors, self.dtypes, strict=True)
+            tensor if isinstance(tensor, torch.Tensor) else torch.as_tensor(tensor, dtype=dtype)
+            for tensor, dtype in zip(tensors, self.dtypes, strict=True)
         ]
         known = torch.Tensor, torch.nn.Parameter  # other classes trace what is called
-        is_traced = torch.compiler.is_compiling() or any(type(each) not in known for each in given)
+        is_traced = torch.compiler.is_compiling() or any(type(tensor) not in known for tensor in given)
         results = (self.operator if is_traced else self.eager)(*given)
         return results if isinstance(results, tuple) else (results,)
 
@@ -92,7 +92,7 @@ class TorchOperator:
         """Return tensors without numbers, of the results' shapes."""
         import torch
 
-        shapes = self.flat.shapes([each.shape for each in tensors])
+        shapes = self.flat.shapes([tensor.shape for tensor in tensors])
         context = torch.library.get_ctx() if any(None in shape for shape in shapes) else None
         return _pack(
             [
@@ -118,12 +118,14 @@ class TorchOperator:
         # torch's gradients of complex numbers are the conjugates of JAX's, which nnmagic has.
         flows = [_conjugate(cotangent.contiguous()) for cotangent in cotangents]
         results = self.pullback(self.flat.with_cotangents(ctx.saved_tensors, flows))
-        return tuple(each if each is None else _conjugate(each) for each in self.flat.gradients(results))
+        return tuple(
+            tensor if tensor is None else _conjugate(tensor) for tensor in self.flat.gradients(results)
+        )
 
     def _map(self, info: Any, in_dims: Sequence[int | None], *tensors: torch.Tensor) -> Any:
         moved = [
-            each.expand(info.batch_size, *each.shape) if dim is None else each.movedim(dim, 0)
-            for each, dim in zip(tensors, in_dims, strict=True)
+            tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+            for tensor, dim in zip(tensors, in_dims, strict=True)
         ]
         results = self.batched(moved)
         return (results[0], 0) if len(results) == 1 else (results, (0,) * len(results))
@@ -171,7 +173,7 @@ def _pack(tensors: Sequence[torch.Tensor]) -> Any:
 
 def _keep_inputs(ctx: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> None:
     integers = [
-        each for each in (output if isinstance(output, tuple) else (output,)) if not _is_inexact(each)
+        tensor for tensor in (output if isinstance(output, tuple) else (output,)) if not _is_inexact(tensor)
     ]
     ctx.mark_non_differentiable(*integers)
     ctx.save_for_backward(*inputs)

@@ -60,7 +60,9 @@ def has_function_values(module: Module) -> bool:
         for node in post_order(function.body)
         if not isinstance(node, ir.GlobalVar | ir.OpRef | ir.Constructor)
     ) or any(
-        isinstance(part, ir.GlobalVar) for function in module.functions.values() for part in _values(function)
+        isinstance(component, ir.GlobalVar)
+        for function in module.functions.values()
+        for component in _values(function)
     )
 
 
@@ -95,11 +97,11 @@ class _Defunctionalization:
         for function in module.functions.values():
             values = set(post_order(function.body)) - set(_named(function)) | {*_values(function)}
             for node in (*function.params, *values):
-                for part in _function_types(_type_of(node)):
-                    self._join(part)
+                for component in _function_types(_type_of(node)):
+                    self._join(component)
         for name, data in module.types.items():
             for constructor in data.constructors:
-                for held in (part for each in constructor.inputs for part in _function_types(each)):
+                for held in (component for each in constructor.inputs for component in _function_types(each)):
                     self._join(held)
             if self._reaches_functions(name):
                 self._headers[name] = GlobalTypeVar(self._new_name(f"{name}_of_functions", self.module.types))
@@ -114,7 +116,7 @@ class _Defunctionalization:
     def _changes(self, type_: Type | None) -> bool:
         """Return whether a function's own type becomes another."""
         assert isinstance(type_, FuncType)
-        return any(self.type(part) != part for part in (*type_.arg_types, type_.ret_type))
+        return any(self.type(component) != component for component in (*type_.arg_types, type_.ret_type))
 
     # -- types -----------------------------------------------------------------------------------------
 
@@ -156,12 +158,12 @@ class _Defunctionalization:
         seen, work = {name}, [name]
         while work:
             for constructor in self.module.types[work.pop()].constructors:
-                for part in (part for type_ in constructor.inputs for part in _parts(type_)):
-                    if isinstance(part, FuncType):
+                for component in (component for type_ in constructor.inputs for component in _parts(type_)):
+                    if isinstance(component, FuncType):
                         return True
-                    if isinstance(part, TypeCall) and part.func.name not in seen:
-                        seen.add(part.func.name)
-                        work.append(part.func.name)
+                    if isinstance(component, TypeCall) and component.func.name not in seen:
+                        seen.add(component.func.name)
+                        work.append(component.func.name)
         return False
 
     def _copy(self, data: TypeData) -> None:
@@ -264,7 +266,9 @@ class _Defunctionalization:
     def _with_globals(self, new: ir.Expr) -> ir.Expr:
         """Return a node with constructors in place of global functions that are values."""
         memo: dict[ir.Expr, ir.Expr] = {
-            part: self._global(part) for part in _values(new) if isinstance(part, ir.GlobalVar)
+            component: self._global(component)
+            for component in _values(new)
+            if isinstance(component, ir.GlobalVar)
         }
         if not memo:
             return new
@@ -318,8 +322,8 @@ def _type_of(node: ir.Expr) -> Type | None:
 def _values(node: ir.Expr) -> Iterator[ir.Expr]:
     """Yield the parts of a node that are values, in a function those of all nodes."""
     if isinstance(node, ir.Function):
-        for part in post_order(node.body):
-            yield from _values(part) if not isinstance(part, ir.Function) else ()
+        for component in post_order(node.body):
+            yield from _values(component) if not isinstance(component, ir.Function) else ()
     elif isinstance(node, ir.Call):
         yield from node.args
     elif not isinstance(node, ir.Var):
@@ -346,7 +350,7 @@ def _parts(type_: Type | None) -> Iterator[Type]:
 
 
 def _function_types(type_: Type | None) -> Iterator[FuncType]:
-    return (part for part in _parts(type_) if isinstance(part, FuncType))
+    return (component for component in _parts(type_) if isinstance(component, FuncType))
 
 
 def _holds_functions(type_: Type | None) -> bool:

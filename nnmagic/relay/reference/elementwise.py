@@ -60,7 +60,7 @@ RULES: dict[str, Rule] = {
     "multiply": plain(np.multiply),
     "divide": _divide,
     "floor_divide": plain(np.floor_divide),
-    "trunc_divide": lambda given, a, b: _divide(given, a, b) if a.dtype.kind in "iub" else np.trunc(a / b),
+    "trunc_divide": lambda call, a, b: _divide(call, a, b) if a.dtype.kind in "iub" else np.trunc(a / b),
     "mod": _mod,
     "trunc_mod": _mod,
     "floor_mod": plain(np.mod),
@@ -121,7 +121,7 @@ RULES: dict[str, Rule] = {
     "isnan": plain(np.isnan),
     "cast": _cast,
     "cast_like": _cast,
-    "reinterpret": lambda given, x: x.view(ARRAY_DTYPES[given["dtype"]]),
-    "clip": lambda given, x: np.maximum(np.minimum(x, given["a_max"]), given["a_min"]),
+    "reinterpret": lambda call, x: x.view(ARRAY_DTYPES[call["dtype"]]),
+    "clip": lambda call, x: np.maximum(np.minimum(x, call["a_max"]), call["a_min"]),
     "fixed_point_multiply": _fixed_point_multiply,
 }

@@ -153,7 +153,7 @@ def _einsum(call: EvalCall, parts: tuple[Array, ...]) -> Any:
 
 
 def _running(function: np.ufunc) -> Rule:
-    return lambda given, data: function.accumulate(data, given["axis"])
+    return lambda call, data: function.accumulate(data, call["axis"])
 
 
 _BITWISE: tuple[np.ufunc, ...] = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
@@ -176,7 +176,7 @@ RULES: dict[str, Rule] = {
     **{f"numpy.{each.__name__}.accumulate": _running(each) for each in _BITWISE},
     **{f"numpy.{each.__name__}.reduce": _reduce(each.reduce) for each in _BITWISE},
     "sort": _sort,
-    "argsort": lambda given, x: _order(x, given["axis"], ascending=bool(given["is_ascend"])),
+    "argsort": lambda call, x: _order(x, call["axis"], ascending=bool(call["is_ascend"])),
     "topk": _topk,
     "dyn.topk": _topk,
     "searchsorted": _searchsorted,
@@ -185,7 +185,7 @@ RULES: dict[str, Rule] = {
     "numpy.partition": _partition,
     "numpy.argpartition": _argpartition,
     "invert_permutation": plain(np.argsort),
-    "nn.dense": lambda given, x, weight: np.matmul(x.astype(given.dtype), weight.T.astype(given.dtype)),
+    "nn.dense": lambda call, x, weight: np.matmul(x.astype(call.dtype), weight.T.astype(call.dtype)),
     "nn.matmul": _matmul,
     "nn.batch_matmul": _matmul,
     "einsum": _einsum,

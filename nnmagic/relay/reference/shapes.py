@@ -89,8 +89,8 @@ def _gather_nd(call: EvalCall, data: Array, indices: Array) -> Any:
 
 def _split(call: EvalCall, data: Array) -> tuple[Array, ...]:
     where = call["indices_or_sections"]
-    parts = np.split(data, list(where) if isinstance(where, tuple) else where, axis=call["axis"])
-    return tuple(parts)
+    sections = np.split(data, list(where) if isinstance(where, tuple) else where, axis=call["axis"])
+    return tuple(sections)
 
 
 def _slice_like(call: EvalCall, data: Array, like: Array) -> Any:
@@ -229,8 +229,8 @@ def _window(_call: EvalCall, x: Array, begin: Array, lengths: Array) -> Any:
 
 
 RULES: dict[str, Rule] = {
-    "zeros": lambda given: np.zeros(given.shape, given.dtype),
-    "ones": lambda given: np.ones(given.shape, given.dtype),
+    "zeros": lambda call: np.zeros(call.shape, call.dtype),
+    "ones": lambda call: np.ones(call.shape, call.dtype),
     "zeros_like": plain(np.zeros_like),
     "ones_like": plain(np.ones_like),
     "full": _broadcast,
@@ -239,34 +239,34 @@ RULES: dict[str, Rule] = {
     "broadcast_to_like": _broadcast,
     "arange": _arange,
     "one_hot": _one_hot,
-    "trilu": lambda given, x, k: np.triu(x, int(k)) if given["upper"] else np.tril(x, int(k)),
+    "trilu": lambda call, x, k: np.triu(x, int(k)) if call["upper"] else np.tril(x, int(k)),
     "reshape": _reshape,
     "contrib_reverse_reshape": _reshape,
     "reshape_like": _reshape,
     "squeeze": _reshape,
     "expand_dims": _reshape,
     "nn.batch_flatten": _reshape,
-    "transpose": lambda given, x: np.transpose(x, given["axes"] or None),
-    "reverse": lambda given, x: np.flip(x, given["axis"]),
+    "transpose": lambda call, x: np.transpose(x, call["axes"] or None),
+    "reverse": lambda call, x: np.flip(x, call["axis"]),
     "reverse_sequence": _reverse_sequence,
-    "layout_transform": lambda given, x: to_layout(x, given["src_layout"], given["dst_layout"]),
+    "layout_transform": lambda call, x: to_layout(x, call["src_layout"], call["dst_layout"]),
     "sliding_window": _sliding_window,
-    "shape_of": lambda given, x: np.asarray(x.shape, given.dtype),
-    "ndarray_size": lambda given, x: np.asarray(x.size, given.dtype),
+    "shape_of": lambda call, x: np.asarray(x.shape, call.dtype),
+    "ndarray_size": lambda call, x: np.asarray(x.size, call.dtype),
     "collapse_sum_like": collapse_sum,
     "collapse_sum_to": collapse_sum,
-    "concatenate": lambda given, parts: np.concatenate(parts, given["axis"]),
-    "stack": lambda given, parts: np.stack(parts, given["axis"]),
+    "concatenate": lambda call, tensors: np.concatenate(tensors, call["axis"]),
+    "stack": lambda call, tensors: np.stack(tensors, call["axis"]),
     "split": _split,
-    "tile": lambda given, x: np.tile(x, given["reps"]),
-    "repeat": lambda given, x: np.repeat(x, given["repeats"], given["axis"]),
-    "meshgrid": lambda given, parts: tuple(np.meshgrid(*parts, indexing=given["indexing"])),
+    "tile": lambda call, x: np.tile(x, call["reps"]),
+    "repeat": lambda call, x: np.repeat(x, call["repeats"], call["axis"]),
+    "meshgrid": lambda call, tensors: tuple(np.meshgrid(*tensors, indexing=call["indexing"])),
     "take": _take,
     "strided_slice": _strided_slice,
     "strided_set": _strided_set,
-    "gather": lambda given, x, index: np.take_along_axis(x, index.astype(np.int64), given["axis"]),
+    "gather": lambda call, x, index: np.take_along_axis(x, index.astype(np.int64), call["axis"]),
     "gather_nd": _gather_nd,
-    "adv_index": lambda _given, parts: parts[0][tuple(parts[1:])],
+    "adv_index": lambda _given, tensors: tensors[0][tuple(tensors[1:])],
     "argwhere": plain(lambda x: np.argwhere(x != 0)),
     "slice_like": _slice_like,
     "sequence_mask": _sequence_mask,
@@ -274,18 +274,18 @@ RULES: dict[str, Rule] = {
     "scatter_elements": _scatter_elements,
     "scatter_nd": _scatter_nd,
     "nn.pad": _pad,
-    "nn.mirror_pad": lambda given, x: np.pad(x, given["pad_width"], mode=given["mode"].lower()),
+    "nn.mirror_pad": lambda call, x: np.pad(x, call["pad_width"], mode=call["mode"].lower()),
     "nn.space_to_depth": _space_to_depth,
     "nn.depth_to_space": _depth_to_space,
     "nn.dilate": _dilate,
     "dyn.broadcast_to": lambda _given, x, shape: np.broadcast_to(x, tuple(shape)),
     "dyn.full": lambda _given, x, shape: np.full(tuple(shape), x),
-    "dyn.zeros": lambda given, shape: np.zeros(tuple(shape), given.dtype),
+    "dyn.zeros": lambda call, shape: np.zeros(tuple(shape), call.dtype),
     "dyn.nn.pad": lambda _given, x, widths, value: np.pad(x, widths, constant_values=value),
     "dyn.one_hot": _one_hot,
     "dyn.reshape": _dyn_reshape,
     "dyn.squeeze": lambda _given, x, axes: np.squeeze(x, tuple(int(axis) for axis in axes)),
-    "dyn.strided_slice": lambda given, x, begin, end, strides: x[slices(x, given, begin, end, strides)],
+    "dyn.strided_slice": lambda call, x, begin, end, strides: x[slices(x, call, begin, end, strides)],
     "python.window": _window,
     "dyn.tile": lambda _given, x, reps: np.tile(x, tuple(reps)),
 }

@@ -42,7 +42,7 @@ class ArrayExpr(TensorOperators):
 
 
 def _rule(function: Callable[..., ArrayExpr]) -> Rule:
-    return lambda given, data: function(ArrayExpr(data), **given.attrs).array
+    return lambda call, data: function(ArrayExpr(data), **call.attrs).array
 
 
 RULES: dict[str, Rule] = {

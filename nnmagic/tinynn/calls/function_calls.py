@@ -74,10 +74,10 @@ def call_function(
 ) -> v.Value:
     """Call a function whose type is known. Raises RefusalError where an argument does not fit."""
     written, type_, callee = _callee(function, span)
-    given = bind_arguments(written, function.parameters, operands, span)
-    if type_ is None or any(v.is_failed(operand.value) for operand in given.values()):
+    bound = bind_arguments(written, function.parameters, operands, span)
+    if type_ is None or any(v.is_failed(operand.value) for operand in bound.values()):
         return v.FAILED
-    ordered = [(formal.name, given[formal.name]) for formal in function.parameters]
+    ordered = [(formal.name, bound[formal.name]) for formal in function.parameters]
     return _apply(written, callee, type_, ordered, span, make_function)
 
 
@@ -120,11 +120,11 @@ def call_constructor(
         v.Formal(field, "POSITIONAL_ONLY" if field.startswith("field") else "POSITIONAL_OR_KEYWORD")
         for field in name.fields
     ]
-    given = bind_arguments(constructor.name, formals, operands, span)
-    if any(v.is_failed(operand.value) for operand in given.values()):
+    bound = bind_arguments(constructor.name, formals, operands, span)
+    if any(v.is_failed(operand.value) for operand in bound.values()):
         return v.FAILED
     type_ = ty.FuncType(constructor.inputs, ty.TypeCall(constructor.belong_to, ()))
-    ordered = [(field, given[field]) for field in name.fields]
+    ordered = [(field, bound[field]) for field in name.fields]
     return _apply(constructor.name, constructor, type_, ordered, span, make_function)
 
 
@@ -170,12 +170,14 @@ def fit_argument(
         case v.Known(value=number), ty.TensorType(shape=(), dtype=dtype) if is_number(number):
             assert isinstance(number, bool | int | float | complex)
             return number_constant(number, dtype, operand.span)
-        case v.Computed(weak=True, type=ty.TensorType(dtype=given)), ty.TensorType(shape=(), dtype=dtype):
-            if given == "complex128" and not ty.is_complex(dtype):
+        case v.Computed(weak=True, type=ty.TensorType(dtype=weak_dtype)), ty.TensorType(
+            shape=(), dtype=dtype
+        ):
+            if weak_dtype == "complex128" and not ty.is_complex(dtype):
                 message = f"{function}: `{parameter}` is {with_article(wanted)}, not a Python complex number"
                 hint = f"take its real part, as in {source_text(operand.span)}.real"
                 raise v.RefusalError(message, operand.span, hint=hint)
-            if given == "float64" and not dtype.startswith(("float", "bfloat", "complex")):
+            if weak_dtype == "float64" and not dtype.startswith(("float", "bfloat", "complex")):
                 raise v.RefusalError(
                     f"{function}: `{parameter}` is {with_article(wanted)}, not a Python float", operand.span
                 )
@@ -207,8 +209,8 @@ def fit_argument(
         and value.default_dtype is not None
         and isinstance(wanted, ty.TensorType)
     ):
-        given = tensor_type(operand).dtype
-        if given != wanted.dtype and (ty.is_float(wanted.dtype) or not ty.is_float(given)):
+        dtype = tensor_type(operand).dtype
+        if dtype != wanted.dtype and (ty.is_float(wanted.dtype) or not ty.is_float(dtype)):
             operand = v.Operand(convert_default_dtype(operand, wanted.dtype), operand.span)
     part = as_computed(operand)
     _match(function, parameter, wanted, part.type, operand, dims)
@@ -247,21 +249,21 @@ def _match(
 
 
 def _match_dim(
-    function: str, wanted: ty.AnyDim, given: ty.Dim, operand: v.Operand, dims: dict[str, tuple[ty.Dim, Span]]
+    function: str, wanted: ty.AnyDim, dim: ty.Dim, operand: v.Operand, dims: dict[str, tuple[ty.Dim, Span]]
 ) -> None:
     """Solve a named dimension of the function, or check arithmetic on some, by this argument."""
     solved = {name: dim for name, (dim, _) in dims.items()}
-    label = match_dim(wanted, given, solved)
+    label = match_dim(wanted, dim, solved)
     if label is not None:
         dims[label] = solved[label], operand.span
         return
     here = rename_dim(wanted, solved)
-    if dims_differ(here, given):
+    if dims_differ(here, dim):
         solved_by = [
             (name, *dims[name]) for name in sorted({wanted.label or "", *dim_names(wanted)} & set(dims))
         ]
         notes = [Note(f'here "{name}" is {format_dim(dim)}', span) for name, dim, span in solved_by]
-        both = f"{format_dim(here)} and {format_dim(given)}"
+        both = f"{format_dim(here)} and {format_dim(dim)}"
         message = f'{function}: the dimension "{wanted.label}" would be {both}'
         raise v.RefusalError(message, operand.span, notes=notes)
 

@@ -138,7 +138,7 @@ def _prepare(ctx: Elaboration, cell: tree.CellNode, specialization: Specializati
     ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
     ctx.resolver.refused = cell.refused
     ctx.imports = {**imports_of_cell(cell.imports), **cell.constants}
-    for decorator in (each for each in _foreign_decorators(cell) if specialization is None):
+    for decorator in (name for name in _foreign_decorators(cell) if specialization is None):
         hint = "its options mean nothing here; those of nnmagic are on the %%tinynn line"
         ctx.note(
             f"`@{decorator.id.name}` is left out: nnmagic compiles the function",
@@ -214,11 +214,11 @@ def _let_vary(ctx: Elaboration, name: str, signature: Signature, types: Mapping[
     _set_declared_type(ctx, name, signature)
 
 
-def _mentions_assigning(ctx: Elaboration, parts: Sequence[object]) -> bool:
+def _mentions_assigning(ctx: Elaboration, definitions: Sequence[object]) -> bool:
     """Return whether a function that assigns elements has another name in the notebook."""
-    values = (ctx.resolver.namespace.get(name) for name in find_mentioned_names(parts))
+    values = (ctx.resolver.namespace.get(name) for name in find_mentioned_names(definitions))
     functions = (library_function(value) for value in values)
-    return any(each is not None and each[1].name in ASSIGNING for each in functions)
+    return any(function is not None and function[1].name in ASSIGNING for function in functions)
 
 
 def _needed_functions(cell: tree.CellNode, name: str) -> dict[str, tree.DefinitionNode]:
@@ -228,25 +228,25 @@ def _needed_functions(cell: tree.CellNode, name: str) -> dict[str, tree.Definiti
         mentioned = find_mentioned_names(cell.funcs[work.pop()]) & set(cell.funcs) - needed
         needed |= mentioned
         work += sorted(mentioned)
-    return {each: definition for each, definition in cell.funcs.items() if each in needed}
+    return {other: definition for other, definition in cell.funcs.items() if other in needed}
 
 
-def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, given: Specialization) -> tree.CellNode:
+def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, specialization: Specialization) -> tree.CellNode:
     """Let a function call itself as another one where it is compiled for a parameter that is None.
 
     Its own calls may give a value for this parameter, as in ``def sort(x, high=None)``.
     """
-    own = cell.funcs[given.name]
+    function = cell.funcs[specialization.name]
     is_known = any(
-        given.values.get(each.name, ...) is None
-        or (each.name not in given.types and getattr(each.default, "value", ...) is None)
-        for each in own.params
+        specialization.values.get(parameter.name, ...) is None
+        or (parameter.name not in specialization.types and getattr(parameter.default, "value", ...) is None)
+        for parameter in function.params
     )
-    has_text = any(isinstance(value, str) for value in given.values.values())
-    if not (is_known or has_text) or own.name not in find_mentioned_names(own.body):
+    has_text = any(isinstance(value, str) for value in specialization.values.values())
+    if not (is_known or has_text) or function.name not in find_mentioned_names(function.body):
         return cell
-    again = f"{own.name}{ANEW}"
-    other = attr.evolve(own, name=again)
+    again = f"{function.name}{ANEW}"
+    other = attr.evolve(function, name=again)
     formals = elaborate_formals(ctx, elaborate_signature(ctx, other, None))
     template = v.LocalFunction(again, other, formals, v.Environment(""), {})
     ctx.resolver.templates[again] = _with_changes(template, partial(find_all_formals, ctx))
@@ -255,11 +255,13 @@ def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, given: Specializati
         return cell
 
     def rename(node: ast.Node) -> ast.Node:
-        if isinstance(node, ast.Var) and node.id.name == own.name:
+        if isinstance(node, ast.Var) and node.id.name == function.name:
             return variable(node.span, again)
         return map_parts(node, rename)
 
-    return attr.evolve(cell, funcs={**cell.funcs, own.name: attr.evolve(own, body=rename(own.body))})
+    return attr.evolve(
+        cell, funcs={**cell.funcs, function.name: attr.evolve(function, body=rename(function.body))}
+    )
 
 
 def _is_inlined(
@@ -392,8 +394,8 @@ def _elaborate_body(
     while True:
         ctx.diagnostics, ctx.reported, ctx.loop_forms = Diagnostics(), set(reported), forms
         ctx.changeable, ctx.changing = _changeable(signature), set()
-        own = {param.name: signature.known.get(param.name) for param in definition.params}
-        ctx.own_parameters = own if signature.completed or signature.known else {}
+        values = {param.name: signature.known.get(param.name) for param in definition.params}
+        ctx.own_parameters = values if signature.completed or signature.known else {}
         ctx.own_arguments, ctx.varying = dict(signature.completed), {}
         try:
             body = _try_body(ctx, definition, signature)

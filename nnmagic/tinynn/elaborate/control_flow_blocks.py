@@ -145,9 +145,9 @@ def exits_of(end: Terminator | None) -> Iterator[tuple[BlockExit, Block | None]]
                 yield from _inside(block)
         case Loop(body=body):
             yield from _inside(body)
-        case JoinPoint(first=first, rest=rest):
+        case JoinPoint(first=first, rest=tail):
             yield from exits_of(first)
-            yield from _inside(rest)
+            yield from _inside(tail)
 
 
 def may_fail(end: Terminator | None) -> bool:
@@ -161,8 +161,8 @@ def may_fail(end: Terminator | None) -> bool:
             return any(may_fail(block.end) for _, block in arms)
         case Loop(body=body):
             return may_fail(body.end)
-        case JoinPoint(first=first, rest=rest):
-            return may_fail(first) or may_fail(rest.end)
+        case JoinPoint(first=first, rest=tail):
+            return may_fail(first) or may_fail(tail.end)
     return False
 
 
@@ -177,8 +177,8 @@ def may_have_effects(end: Terminator | None) -> bool:
             return any(_has_effects(block) for _, block in arms)
         case Loop(body=body):
             return _has_effects(body)
-        case JoinPoint(first=first, rest=rest):
-            return may_have_effects(first) or _has_effects(rest)
+        case JoinPoint(first=first, rest=tail):
+            return may_have_effects(first) or _has_effects(tail)
     return False
 
 
@@ -196,10 +196,10 @@ def _inside(block: Block) -> Iterator[tuple[BlockExit, Block | None]]:
         yield exit_, inner or block
 
 
-def guard(of: AssertionGuard, condition: ir.Expr, rest: Block, failure: Failure, span: Span) -> Switch:
-    """Return what goes on with ``rest`` where a condition holds, and else raises an exception."""
+def guard(of: AssertionGuard, condition: ir.Expr, tail: Block, failure: Failure, span: Span) -> Switch:
+    """Return what goes on with ``tail`` where a condition holds, and else raises an exception."""
     check = ir.If(condition, ir.Call(of.holds, ()), ir.Call(of.fails, ()), span=span)
-    arms: list[tuple[ir.Pattern, Block]] = [(ir.PatternConstructor(of.holds), rest)]
+    arms: list[tuple[ir.Pattern, Block]] = [(ir.PatternConstructor(of.holds), tail)]
     return Switch(check, arms, complete=False, span=span, assertion=failure)
 
 
@@ -236,8 +236,8 @@ class Raising:
                 if (ends := self._guard_of_rounds(end)) is not None:
                     self._variables[variable] = ends
                 guard = self._settle(body.end)
-            case JoinPoint(first=first, variable=variable, rest=rest):
-                if (ends := self._settle(rest.end)) is not None:
+            case JoinPoint(first=first, variable=variable, rest=tail):
+                if (ends := self._settle(tail.end)) is not None:
                     self._variables[variable] = ends
                 guard = self._settle(first)
         self._guards[id(end)] = guard
@@ -277,10 +277,10 @@ def _variables_in(end: Terminator | None) -> Iterator[ir.Var]:
         case Loop(variable=variable, body=body):
             yield variable
             yield from _variables_in(body.end)
-        case JoinPoint(first=first, variable=variable, rest=rest):
+        case JoinPoint(first=first, variable=variable, rest=tail):
             yield variable
             yield from _variables_in(first)
-            yield from _variables_in(rest.end)
+            yield from _variables_in(tail.end)
 
 
 def render(block: Block, result: Type, value_of: Callable[[BlockExit], ir.Expr]) -> ir.Expr:
@@ -334,10 +334,10 @@ def _render_end(
         case Loop(variable=variable, params=params, start=start, body=body, span=span, attrs=attrs):
             function = ir.Function(params, inner(body), result, attrs=attrs, span=span)
             return ir.Let(variable, function, ir.Call(variable, start, span=span), span=span)
-        case JoinPoint(first=first, variable=variable, params=params, rest=rest, span=span):
-            raises = raising is not None and raising.guard_of(rest.end) is not None
+        case JoinPoint(first=first, variable=variable, params=params, rest=tail, span=span):
+            raises = raising is not None and raising.guard_of(tail.end) is not None
             type_ = RAISES_TYPE if raises else result
-            function = ir.Function(params, _render(rest, type_, value_of, raising), type_, span=span)
+            function = ir.Function(params, _render(tail, type_, value_of, raising), type_, span=span)
             return ir.Let(variable, function, _render_end(first, result, value_of, raising), span=span)
     raise AssertionError("a block without an end")
 
@@ -373,7 +373,7 @@ def _raise_first(
     ]
     if isinstance(end, CondBranch):
         condition: ir.Expr = ir.If(end.condition, tests[0], tests[1], span=end.span)
-        rest = blocks[guards.index(None)]
+        tail = blocks[guards.index(None)]
     else:
         clauses = tuple(
             ir.Clause(_without_variables(pattern) if each is None else pattern, test)
@@ -381,15 +381,15 @@ def _raise_first(
         )
         condition = ir.Match(end.data, clauses, end.complete, span=end.span)
         kept = [arm for arm, each in zip(end.arms, guards, strict=True) if each is None]
-        rest = Block(end=replace(end, arms=kept, complete=False))
-    return guard(fails, condition, rest, Failure(), end.span)
+        tail = Block(end=replace(end, arms=kept, complete=False))
+    return guard(fails, condition, tail, Failure(), end.span)
 
 
 def _as_assertion(
     end: CondBranch, fails: AssertionGuard, guards: Sequence[AssertionGuard | None]
 ) -> Switch | None:
     """Return a branch as an assertion if one arm only raises an exception with a known message."""
-    failing, rest = (end.then, end.other) if guards[1] is None else (end.other, end.then)
+    failing, tail = (end.then, end.other) if guards[1] is None else (end.other, end.then)
     raised = failing.end.raised if isinstance(failing.end, BlockExit) else None
     if raised is None or raised.failure is None or _has_effects(failing):
         return None
@@ -397,7 +397,7 @@ def _as_assertion(
     condition = end.condition
     if failing is end.then:
         condition = ir.Call(ir.OpRef("logical_not"), (condition,), span=end.span)
-    return guard(fails, condition, rest, raised.failure, failing.end.span)
+    return guard(fails, condition, tail, raised.failure, failing.end.span)
 
 
 def _without_variables(pattern: ir.Pattern) -> ir.Pattern:

@@ -85,8 +85,8 @@ def call_custom(
 ) -> v.Value:
     """Call ``custom_vjp(f, forward, backward)`` or ``custom_jvp(f, tangent)``. Raises RefusalError."""
     function = replace(custom.function, value=python_function(ctx, custom.function.value, span))
-    own = _Custom(ctx, replace(custom, function=function), span, apply, Leaves(ctx, span))
-    return own.call(operands)
+    custom_call = _Custom(ctx, replace(custom, function=function), span, apply, Leaves(ctx, span))
+    return custom_call.call(operands)
 
 
 @dataclass(slots=True)
@@ -120,9 +120,9 @@ class _Custom:
         arguments += [arg.type for arg in self.leaves.args]
         definition = getattr(value, "definition", value)
         args = tuple(arg.expr for arg in self.leaves.args)
-        for each in ctx.rules_in_progress:
-            if each.function is definition and each.arguments == arguments and each.type is not None:
-                return v.as_value(ir.Call(ir.GlobalVar(each.name, span=span), args, span=span), each.type)
+        for active in ctx.rules_in_progress:
+            if active.function is definition and active.arguments == arguments and active.type is not None:
+                return v.as_value(ir.Call(ir.GlobalVar(active.name, span=span), args, span=span), active.type)
         stem = getattr(value, "name", "").removeprefix("<lambda>") or "custom"
         progress = RuleInProgress(definition, arguments, f"{stem}#{len(ctx.rules_in_progress)}")
         ctx.rules_in_progress.append(progress)
@@ -133,9 +133,9 @@ class _Custom:
         if functions is None:
             return v.FAILED
         name, captured = self._define(progress.name, functions)
-        made = ir.Call(ir.GlobalVar(name, span=span), (*args, *captured), span=span)
+        call_node = ir.Call(ir.GlobalVar(name, span=span), (*args, *captured), span=span)
         assert progress.type is not None
-        return v.as_value(made, progress.type)
+        return v.as_value(call_node, progress.type)
 
     def _bind(self, operands: Sequence[v.Operand]) -> None:
         """Take the arguments apart. Raises RefusalError."""
@@ -157,15 +157,15 @@ class _Custom:
         nondiff = {number % len(ordered) for number in argnums}
         for number, (name, operand) in enumerate(zip(names, ordered, strict=True)):
             atom = atomize(self.ctx, operand.value, name, set())
-            kept = v.Operand(
+            argument = v.Operand(
                 self.leaves.stand_in(atom, name), operand.span, name if name in by_name else None
             )
-            self.given.append(kept)
-            (self.nondiff if number in nondiff else self.chosen).append(replace(kept, keyword=None))
+            self.given.append(argument)
+            (self.nondiff if number in nondiff else self.chosen).append(replace(argument, keyword=None))
             new = self.leaves.args[len(self.letters) :]
             is_read = [number in nondiff or isinstance(arg.type, TypeCall) for arg in new]
             letters = ["g" if _is_float(arg.type) else "n" for arg in new]
-            self.letters += ["r" if read else own for own, read in zip(letters, is_read, strict=True)]
+            self.letters += ["r" if read else letter for letter, read in zip(letters, is_read, strict=True)]
 
     # -- the functions -------------------------------------------------------------------------------------
 
@@ -175,46 +175,46 @@ class _Custom:
         result: list[v.Value] = []
 
         def primal() -> v.Computed:
-            made = self._apply(self.custom.function, self.given)
-            result.append(made.value)
-            return to_relay(made)
+            outcome = self._apply(self.custom.function, self.given)
+            result.append(outcome.value)
+            return to_relay(outcome)
 
         plain = self._function(self.leaves.params, primal)
         if plain is None:
             return None
         progress.type = plain.ret_type
         assert progress.type is not None
-        if sum(each.function is progress.function for each in ctx.rules_in_progress) > _MAX_ORDER:
+        if sum(active.function is progress.function for active in ctx.rules_in_progress) > _MAX_ORDER:
             return [plain]
         rule = self._by_tangents if self.custom.kind == CUSTOM_JVP else self._by_cotangents
         inlining = ctx.inlining  # the rule may call the function anew
-        ctx.inlining = [replace(each, environment=v.Environment("")) for each in inlining]
+        ctx.inlining = [replace(active, environment=v.Environment("")) for active in inlining]
         try:
-            made = rule(progress.type)
+            functions = rule(progress.type)
         finally:
             ctx.inlining = inlining
-        return None if made is None else [plain, *made]
+        return None if functions is None else [plain, *functions]
 
     def _function(self, params: Sequence[ir.Var], fill: Callable[[], v.Computed]) -> ir.Function | None:
         """Return a function of the values that ``fill`` makes in its block; None after an error."""
         ctx, block = self.ctx, Block()
         try:
             with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
-                made = fill()
+                value = fill()
         except _FailedError:
             return None
         block.end = BlockExit(ExitKind.RETURNS, self.span)
-        body = render(block, made.type, lambda _exit: made.expr)
-        return ir.Function(tuple(params), body, made.type, span=self.span)
+        body = render(block, value.type, lambda _exit: value.expr)
+        return ir.Function(tuple(params), body, value.type, span=self.span)
 
     def _apply(self, function: v.Operand, operands: Sequence[v.Operand]) -> v.Operand:
         """Call a function in the block at hand. Raises RefusalError."""
         place = self.span if function is self.custom.function else function.span
-        made = self.apply(self.ctx, function, list(operands), place)
-        if v.is_failed(made):
+        value = self.apply(self.ctx, function, list(operands), place)
+        if v.is_failed(value):
             raise _FailedError
-        own = made.expr.span if isinstance(made, v.Computed) else None
-        return v.Operand(made, own or function.span)
+        span = value.expr.span if isinstance(value, v.Computed) else None
+        return v.Operand(value, span or function.span)
 
     def _by_cotangents(self, type_: Type) -> list[ir.Function] | None:
         """Return the forward and the backward function. Raises RefusalError."""
@@ -225,53 +225,55 @@ class _Custom:
             pair = self._pair(
                 self._apply(forward, self._plain), "the forward function", "(result, residuals)"
             )
-            own = fit("the result of the forward function", pair[0], type_)
+            result = fit("the result of the forward function", pair[0], type_)
             residuals.append(_residuals(pair[1], types))
-            rest = ir.Tuple(tuple(each.expr for each in types), span=self.span)
-            whole = TupleType((type_, TupleType(tuple(each.type for each in types))))
-            return v.Computed(ir.Tuple((own.expr, rest), span=self.span), whole)
+            residual_tuple = ir.Tuple(tuple(residual.expr for residual in types), span=self.span)
+            pair_type = TupleType((type_, TupleType(tuple(residual.type for residual in types))))
+            return v.Computed(ir.Tuple((result.expr, residual_tuple), span=self.span), pair_type)
 
         first = self._function(self.leaves.params, run_forward)
         if first is None:
             return None
         place = backward.span
-        kept = [ir.Var(f"r{number}", each.type, span=place) for number, each in enumerate(types)]
+        residual_vars = [
+            ir.Var(f"r{number}", residual.type, span=place) for number, residual in enumerate(types)
+        ]
         tangents, cotangent = _variables("d", type_, place)
-        parts = iter(zip(kept, types, strict=True))
-        operands = [*self.nondiff, v.Operand(_restored(residuals[0], parts), place)]
+        pairs = iter(zip(residual_vars, types, strict=True))
+        operands = [*self.nondiff, v.Operand(_restored(residuals[0], pairs), place)]
 
         def run_backward() -> v.Computed:
-            made = self._apply(backward, [*operands, v.Operand(cotangent, place)])
-            return self._gradients(made)
+            gradients = self._apply(backward, [*operands, v.Operand(cotangent, place)])
+            return self._gradients(gradients)
 
         read = [
             param for param, letter in zip(self.leaves.params, self.letters, strict=True) if letter == "r"
         ]
-        second = self._function([*read, *kept, *tangents], run_backward)
+        second = self._function([*read, *residual_vars, *tangents], run_backward)
         return None if second is None else [first, second]
 
     @property
     def _plain(self) -> list[v.Operand]:
         return [replace(operand, keyword=None) for operand in self.given]
 
-    def _gradients(self, made: v.Operand) -> v.Computed:
+    def _gradients(self, returned: v.Operand) -> v.Computed:
         """Return what the backward function gives as a tuple of tensors, and note which are zeros."""
-        items = made.value.items if isinstance(made.value, v.TupleOf) else ()
-        if not isinstance(made.value, v.TupleOf) or len(items) != len(self.chosen):
+        items = returned.value.items if isinstance(returned.value, v.TupleOf) else ()
+        if not isinstance(returned.value, v.TupleOf) or len(items) != len(self.chosen):
             number = len(self.chosen)
             what = "a gradient" if number == 1 else f"{number} gradients"
-            message = f"the backward function returns {describe(made.value)}, not a tuple of {what}"
+            message = f"the backward function returns {describe(returned.value)}, not a tuple of {what}"
             form = ", ".join(f"d{index}" for index in range(number)) + ("," if number == 1 else "")
             hint = f"return one for each argument, as in return ({form}); None stands for zeros"
-            raise v.RefusalError(message, made.span, hint=hint)
+            raise v.RefusalError(message, returned.span, hint=hint)
         gradients = list[v.Computed | None]()
         for number, (argument, item) in enumerate(zip(self.chosen, items, strict=True)):
             what = f"gradient {number} of the backward function"
-            gradients += _fitted(argument.value, v.Operand(item, made.span), what)
-        own = iter(gradients)
-        letters = [(next(own), each) if each != "r" else (None, each) for each in self.letters]
-        self.letters = [each if given or each == "r" else "n" for given, each in letters]
-        return _tuple([given for given, _ in letters if given is not None], self.span)
+            gradients += _fitted(argument.value, v.Operand(item, returned.span), what)
+        remaining = iter(gradients)
+        letters = [(next(remaining), letter) if letter != "r" else (None, letter) for letter in self.letters]
+        self.letters = [letter if gradient or letter == "r" else "n" for gradient, letter in letters]
+        return _tuple([gradient for gradient, _ in letters if gradient is not None], self.span)
 
     def _by_tangents(self, type_: Type) -> list[ir.Function] | None:
         """Return the function that gives the result and its tangent. Raises RefusalError."""
@@ -296,17 +298,17 @@ class _Custom:
             pair = ir.Tuple((result.expr, ir.Tuple(tuple(exprs), span=self.span)), span=self.span)
             return v.Computed(pair, TupleType((type_, floats)))
 
-        made = self._function([*self.leaves.params, *tangents], run)
-        return None if made is None else [made]
+        function = self._function([*self.leaves.params, *tangents], run)
+        return None if function is None else [function]
 
     def _tangent_of(self, type_: Type, moved: Sequence[v.Value]) -> tuple[v.Computed, v.Operand]:
         """Return the result and its tangent, by the rule or by one for each argument."""
         if not self.custom.has_aux:
             (rule,) = self.custom.arguments
             primals = v.TupleOf(tuple(operand.value for operand in self.chosen))
-            given = [v.Operand(primals, self.span), v.Operand(v.TupleOf(tuple(moved)), self.span)]
-            made = self._apply(rule, [*self.nondiff, *given])
-            pair = self._pair(made, "the function of tangents", "(result, tangent)")
+            operands = [v.Operand(primals, self.span), v.Operand(v.TupleOf(tuple(moved)), self.span)]
+            returned = self._apply(rule, [*self.nondiff, *operands])
+            pair = self._pair(returned, "the function of tangents", "(result, tangent)")
             return fit("the result of the function of tangents", pair[0], type_), pair[1]
         result = self._apply(self.custom.function, self.given)
         total: v.Value | None = None
@@ -316,21 +318,21 @@ class _Custom:
             raise v.RefusalError(message, self.span, hint="give None for an argument without a rule")
         for rule, tangent in zip(rules, moved, strict=True):
             if rule.value != v.Known(None):
-                made = self._apply(rule, [v.Operand(tangent, self.span), result, *self.chosen])
-                total = made.value if total is None else self._sum(total, made.value)
+                returned = self._apply(rule, [v.Operand(tangent, self.span), result, *self.chosen])
+                total = returned.value if total is None else self._sum(total, returned.value)
         return to_relay(result), v.Operand(v.Known(None) if total is None else total, self.span)
 
     def _sum(self, lhs: v.Value, rhs: v.Value) -> v.Value:
-        a, b = (to_relay(v.Operand(each, self.span)) for each in (lhs, rhs))
+        a, b = (to_relay(v.Operand(operand, self.span)) for operand in (lhs, rhs))
         return v.Computed(call_operator("add", [a.expr, b.expr], self.span), a.type)
 
-    def _pair(self, made: v.Operand, what: str, form: str) -> tuple[v.Operand, v.Operand]:
+    def _pair(self, returned: v.Operand, what: str, form: str) -> tuple[v.Operand, v.Operand]:
         """Return the two parts of what a rule's function gives. Raises RefusalError."""
-        items = made.value.items if isinstance(made.value, v.TupleOf) else ()
+        items = returned.value.items if isinstance(returned.value, v.TupleOf) else ()
         if len(items) != 2:
-            message = f"{what} returns {describe(made.value)}, not {form}"
-            raise v.RefusalError(message, made.span, hint=f"return a tuple of two, {form}")
-        return v.Operand(items[0], made.span), v.Operand(items[1], made.span)
+            message = f"{what} returns {describe(returned.value)}, not {form}"
+            raise v.RefusalError(message, returned.span, hint=f"return a tuple of two, {form}")
+        return v.Operand(items[0], returned.span), v.Operand(items[1], returned.span)
 
     # -- the module ----------------------------------------------------------------------------------------
 
@@ -399,36 +401,36 @@ def _free(function: ir.Function) -> Iterator[ir.Var]:
     yield from (node for node in nodes if isinstance(node, ir.Var) and node not in bound)
 
 
-def _tuple(parts: Sequence[v.Computed], span: Span) -> v.Computed:
+def _tuple(values: Sequence[v.Computed], span: Span) -> v.Computed:
     """Return several values as a tuple, one as it is."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = ir.Tuple(tuple(part.expr for part in parts), span=span)
-    return v.Computed(whole, TupleType(tuple(part.type for part in parts)))
+    if len(values) == 1:
+        return values[0]
+    node = ir.Tuple(tuple(value.expr for value in values), span=span)
+    return v.Computed(node, TupleType(tuple(value.type for value in values)))
 
 
 def _variables(name: str, type_: Type, span: Span) -> tuple[list[ir.Var], v.Value]:
     """Return variables for the floats of a type, and a value of that type over them; zeros for integers."""
     variables, numbers = list[ir.Var](), count()
 
-    def of(part: Type) -> v.Value:
-        if isinstance(part, TupleType):
-            record = getattr(v.as_value(ir.Var("", part), part), "record", None)
-            return v.TupleOf(tuple(map(of, part.fields)), record=record)
-        if not _is_float(part):
+    def of(leaf: Type) -> v.Value:
+        if isinstance(leaf, TupleType):
+            record = getattr(v.as_value(ir.Var("", leaf), leaf), "record", None)
+            return v.TupleOf(tuple(map(of, leaf.fields)), record=record)
+        if not _is_float(leaf):
             return v.Known(0)
-        variables.append(ir.Var(f"{name}{next(numbers) or ''}", part, span=span))
-        return v.Computed(variables[-1], part)
+        variables.append(ir.Var(f"{name}{next(numbers) or ''}", leaf, span=span))
+        return v.Computed(variables[-1], leaf)
 
     return variables, of(type_)
 
 
-def _tangent(value: v.Value, own: Iterator[ir.Var]) -> v.Value:
+def _tangent(value: v.Value, tangents: Iterator[ir.Var]) -> v.Value:
     """Return a value with its tangents instead of its floats; zeros instead of others."""
     if isinstance(value, v.TupleOf):
-        return replace(value, items=tuple(_tangent(item, own) for item in value.items), whole=None)
+        return replace(value, items=tuple(_tangent(item, tangents) for item in value.items), whole=None)
     if isinstance(value, v.Computed) and _is_float(value.type):
-        return v.Computed(next(own), value.type)
+        return v.Computed(next(tangents), value.type)
     return v.Known(0)
 
 
@@ -436,52 +438,54 @@ def _float_parts(expr: ir.Expr, type_: Type) -> list[ir.Expr]:
     if isinstance(type_, TupleType):
         parts = (ir.TupleGetItem(expr, index, span=expr.span) for index in range(len(type_.fields)))
         return [
-            leaf for part, own in zip(parts, type_.fields, strict=True) for leaf in _float_parts(part, own)
+            leaf
+            for field_, field_type in zip(parts, type_.fields, strict=True)
+            for leaf in _float_parts(field_, field_type)
         ]
     return [expr] if _is_float(type_) else []
 
 
-def _fitted(value: v.Value, given: v.Operand, what: str) -> list[v.Computed | None]:
+def _fitted(value: v.Value, operand: v.Operand, what: str) -> list[v.Computed | None]:
     """Return the cotangents or tangents of the tensors of a value; None for zeros. Raises RefusalError."""
-    is_none = given.value == v.Known(None)
+    is_none = operand.value == v.Known(None)
     if isinstance(value, v.TupleOf):
-        parts = given.value.items if isinstance(given.value, v.TupleOf) else ()
+        parts = operand.value.items if isinstance(operand.value, v.TupleOf) else ()
         if not is_none and len(parts) != len(value.items):
-            message = f"{what} is {describe(given.value)}, not {describe(value)}"
+            message = f"{what} is {describe(operand.value)}, not {describe(value)}"
             raise v.RefusalError(
-                message, given.span, hint="return a tuple of the same form, or None for zeros"
+                message, operand.span, hint="return a tuple of the same form, or None for zeros"
             )
-        items = [given.value] * len(value.items) if is_none else parts
+        items = [operand.value] * len(value.items) if is_none else parts
         pairs = zip(value.items, items, strict=True)
-        return [leaf for own, part in pairs for leaf in _fitted(own, replace(given, value=part), what)]
+        return [leaf for inner, item in pairs for leaf in _fitted(inner, replace(operand, value=item), what)]
     if not isinstance(value, v.Computed) or not isinstance(value.type, TensorType):
         return []
     if is_none or not _is_float(value.type):
         return [None]
-    place = given.value.expr.span if isinstance(given.value, v.Computed) else None
-    return [fit(what, replace(given, span=place or given.span), value.type)]
+    place = operand.value.expr.span if isinstance(operand.value, v.Computed) else None
+    return [fit(what, replace(operand, span=place or operand.span), value.type)]
 
 
-def _residuals(operand: v.Operand, found: list[v.Computed]) -> v.Value:
+def _residuals(operand: v.Operand, residuals: list[v.Computed]) -> v.Value:
     """Note the tensors of what the forward function keeps; return it. Raises RefusalError."""
     value = operand.value
     if isinstance(value, v.TupleOf):
-        items = tuple(_residuals(replace(operand, value=item), found) for item in value.items)
+        items = tuple(_residuals(replace(operand, value=item), residuals) for item in value.items)
         return replace(value, items=items, whole=None)
     if isinstance(value, v.Known):
         return value
     computed = to_relay(operand)
     if isinstance(computed.type, TupleType):
-        return _residuals(replace(operand, value=v.as_value(computed.expr, computed.type)), found)
+        return _residuals(replace(operand, value=v.as_value(computed.expr, computed.type)), residuals)
     if not isinstance(computed.type, TensorType | TypeCall):
         message = f"a residual is {describe(value)}: only tensors, numbers and tuples of them are kept"
         raise v.RefusalError(message, operand.span, hint="leave it out, or give it by nondiff_argnums")
-    found.append(computed)
+    residuals.append(computed)
     return value if isinstance(value, v.Computed) else computed
 
 
-def _restored(value: v.Value, kept: Iterator[tuple[ir.Var, v.Computed]]) -> v.Value:
+def _restored(value: v.Value, residuals: Iterator[tuple[ir.Var, v.Computed]]) -> v.Value:
     """Return residuals over the parameters that stand for their tensors."""
     if isinstance(value, v.TupleOf):
-        return replace(value, items=tuple(_restored(item, kept) for item in value.items), whole=None)
-    return replace(value, expr=next(kept)[0]) if isinstance(value, v.Computed) else value
+        return replace(value, items=tuple(_restored(item, residuals) for item in value.items), whole=None)
+    return replace(value, expr=next(residuals)[0]) if isinstance(value, v.Computed) else value

@@ -39,11 +39,11 @@ class LoopLists:
 
 def find_lists(ctx: Elaboration, stmt: tree.For | tree.While) -> LoopLists | None:
     """Return the lists of the function that a loop appends to or takes items from; None without any."""
-    parts = list(walk(stmt, into_functions=False))
-    names = [node.lhs[0].id.name for node in parts if isinstance(node, tree.Append | tree.ChangeList)]
+    nodes = list(walk(stmt, into_functions=False))
+    names = [node.lhs[0].id.name for node in nodes if isinstance(node, tree.Append | tree.ChangeList)]
     moved = [
         (node.lhs[0].id.name, node.rhs.id.name)
-        for node in parts
+        for node in nodes
         if type(node) is ast.Assign and isinstance(node.rhs, ast.Var)
     ]
     names += [target for target, source in moved if source in names]
@@ -65,11 +65,11 @@ def _appended_alone(
     stmt: tree.For, lists: Mapping[str, v.TupleOf | v.ListOfRows], *, is_stepped: bool
 ) -> dict[str, int]:
     """Return how often a round appends to the lists to which nothing else happens."""
-    parts = stmt.body.stmts if is_stepped else list(walk(stmt.body, into_functions=False))
-    times = Counter(_appended_value(parts))
+    nodes = stmt.body.stmts if is_stepped else list(walk(stmt.body, into_functions=False))
+    times = Counter(_appended_value(nodes))
     if not times or (is_stepped and _may_skip(stmt)):
         return {}
-    inner = [] if is_stepped else [node for node in parts if isinstance(node, tree.For | tree.While)]
+    inner = [] if is_stepped else [node for node in nodes if isinstance(node, tree.For | tree.While)]
     in_loops = {name for loop in inner for name in _appended_value(walk(loop, into_functions=False))}
     bound = Counter(name for node in walk(stmt, into_functions=False) for name in bound_names_of(node))
     return {
@@ -81,8 +81,8 @@ def _appended_alone(
     }
 
 
-def _appended_value(parts: Iterable[ast.Node]) -> Iterator[str]:
-    return (part.lhs[0].id.name for part in parts if isinstance(part, tree.Append))
+def _appended_value(nodes: Iterable[ast.Node]) -> Iterator[str]:
+    return (node.lhs[0].id.name for node in nodes if isinstance(node, tree.Append))
 
 
 def _may_skip(stmt: tree.For) -> bool:
@@ -108,13 +108,13 @@ def _reads(stmt: tree.For, lists: Mapping[str, v.TupleOf | v.ListOfRows]) -> boo
     """Return whether rounds read a list that they append to otherwise than its length and its last item."""
     mentions = Counter(_variables(walk(stmt.body)))
     allowed = Counter[str]()
-    for part in walk(stmt.body, into_functions=False):
-        match part:
+    for node in walk(stmt.body, into_functions=False):
+        match node:
             case tree.Append():
-                allowed[part.lhs[0].id.name] += 2  # on the left side, and on the right
+                allowed[node.lhs[0].id.name] += 2  # on the left side, and on the right
             case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
                 allowed[name] += 1
-            case ast.Call() if (name := read_last(part)) in lists and items_before(lists[name]):
+            case ast.Call() if (name := read_last(node)) in lists and items_before(lists[name]):
                 allowed[name] += 1
     return any(mentions[name] > allowed[name] for name in lists)
 
@@ -157,12 +157,12 @@ def check_iterable(ctx: Elaboration, stmt: tree.For) -> None:
     """Refuse a loop that goes over a list beside others while its rounds change it. Raises RefusalError."""
     match stmt.iterable:
         case ast.Call(func_name=ast.Var(id=ast.Id(name="zip" | "enumerate" as word)), params=params):
-            for part in params:
-                if isinstance(part, ast.Var) and part.id.name in _changed_lists(stmt):
-                    name = part.id.name
+            for iterable in params:
+                if isinstance(iterable, ast.Var) and iterable.id.name in _changed_lists(stmt):
+                    name = iterable.id.name
                     message = f"`{name}` changes in this loop, which goes over it by `{word}`"
                     hint = f"go over a copy, as in {word}(list({name})), or count the items in a while loop"
-                    raise v.RefusalError(message, ctx.span(part.span), hint=hint)
+                    raise v.RefusalError(message, ctx.span(iterable.span), hint=hint)
 
 
 def _counting(stmt: tree.For, name: str) -> tree.While:
@@ -192,7 +192,7 @@ def rewrite(
             counter = tree_building.variable(stmt.span, _free_name(f"step{len(ctx.rewritten)}", taken))
         names = dict[str, ListNames]()
         for name in lists.values:
-            rows, begin = (_free_name(f"{name}_{part}", taken) for part in ("rows", "begin"))
+            rows, begin = (_free_name(f"{name}_{word}", taken) for word in ("rows", "begin"))
             # No cell can write the number of items before a loop that counts its rounds.
             end = f"items before {rows}" if lists.is_stepped else ""
             end = end or _free_name(f"{name}_{'count' if lists.times else 'end'}", taken)
@@ -272,7 +272,9 @@ class _Rewriter:
             return node
         match node:
             case ast.Block(stmts=stmts):
-                return attr.evolve(node, stmts=[part for each in stmts for part in self._statement(each)])
+                return attr.evolve(
+                    node, stmts=[rewritten for item in stmts for rewritten in self._statement(item)]
+                )
             case ast.Var(id=ast.Id(name=name)) if name in self.names:
                 return self._part("whole", name, node.span, *self._bounds(name, node.span))
             case ast.Call(func_name=ast.Var(id=ast.Id(name="len")), params=[ast.Var(id=ast.Id(name=name))]):
@@ -283,13 +285,13 @@ class _Rewriter:
             ):
                 index = node.params[1].values
                 if owner.id.name not in self.names:
-                    indices = attr.evolve(node.params[1], values=[self.replace(each) for each in index])
+                    indices = attr.evolve(node.params[1], values=[self.replace(item) for item in index])
                     return attr.evolve(node, params=[owner, indices])
                 if len(index) == 1 and not isinstance(index[0], ast.Slice):
                     return self._item(owner.id.name, node.span, index[0])
             case ast.Tuple(values=values) | ast.ArrayLiteral(values=values):
                 held = [
-                    self._hold(each) if isinstance(each, ast.Var) else self.replace(each) for each in values
+                    self._hold(item) if isinstance(item, ast.Var) else self.replace(item) for item in values
                 ]
                 return attr.evolve(node, values=held)
             case ast.Call(func_name=ast.Op(name=BuiltinOp.Not), params=[only]):
@@ -326,14 +328,14 @@ class _Rewriter:
         name = variable.id.name
         return self._part("held", name, variable.span) if name in self.names else variable
 
-    def _part(self, kind: str, name: str, span: ast.Span, *parts: ast.Node) -> tree.ListPart:
-        return tree.ListPart(span, kind, name, parts)
+    def _part(self, kind: str, name: str, span: ast.Span, *operands: ast.Node) -> tree.ListPart:
+        return tree.ListPart(span, kind, name, operands)
 
     def _bounds(self, name: str, span: ast.Span) -> tuple[ast.Expr, ast.Expr, ast.Expr]:
-        each = self.names[name]
+        names = self.names[name]
         return (
-            tree_building.variable(span, each.rows),
-            tree_building.variable(span, each.begin),
+            tree_building.variable(span, names.rows),
+            tree_building.variable(span, names.begin),
             self._end(name, span),
         )
 
@@ -369,8 +371,8 @@ class _Rewriter:
             blocks = {"body": self.replace(stmt.body), "orelse": self.replace(stmt.orelse)}
             yield attr.evolve(stmt, condition=self.condition(stmt.condition), **blocks)
         elif isinstance(stmt, ast.Return) and isinstance(stmt.value, ast.Tuple):
-            parts = [self.replace(value) for value in stmt.value.values]
-            yield attr.evolve(stmt, value=attr.evolve(stmt.value, values=parts))
+            values = [self.replace(value) for value in stmt.value.values]
+            yield attr.evolve(stmt, value=attr.evolve(stmt.value, values=values))
         elif isinstance(stmt, tree.Append) and name in self.names:
             yield from self._append(stmt, name)
         elif isinstance(stmt, tree.ChangeList) and name in self.names and _taken_position(stmt) is not None:
@@ -437,12 +439,12 @@ class _Rewriter:
         yield ast.If(span, full_, ast.Block(span, then), ast.Block(span, []))
 
     def _append(self, stmt: tree.Append, name: str) -> Iterator[ast.Stmt]:
-        span, each = stmt.span, self.names[name]
+        span, names = stmt.span, self.names[name]
         if name not in self.roomy:
             yield from self._make_room(name, span, _number(span, 1))
         end, item = self._end(name, span), self.replace(stmt.item)
         assert isinstance(item, ast.Expr)
-        yield tree.Grow(span, tree_building.variable(span, each.rows), end, item, name)
+        yield tree.Grow(span, tree_building.variable(span, names.rows), end, item, name)
         if self.counter is None:
             yield ast.Assign(span, [end], None, self._end(name, span, 1))
         else:
@@ -450,7 +452,7 @@ class _Rewriter:
 
     def _drop(self, stmt: tree.ChangeList, name: str) -> Iterator[ast.Stmt]:
         """Yield what takes the first or the last item away; a list without items is an error."""
-        span, each = stmt.span, self.names[name]
+        span, names = stmt.span, self.names[name]
         is_empty = ast.Call(
             span, ast.Op(span, BuiltinOp.Eq), [self._length(name, span), _number(span, 0)], {}
         )
@@ -458,7 +460,9 @@ class _Rewriter:
         yield ast.If(
             span, is_empty, ast.Block(span, [tree.Raise(span, "IndexError", message)]), ast.Block(span, [])
         )
-        moved, sign = (each.begin, BuiltinOp.Add) if _taken_position(stmt) == 0 else (each.end, BuiltinOp.Sub)
+        moved, sign = (
+            (names.begin, BuiltinOp.Add) if _taken_position(stmt) == 0 else (names.end, BuiltinOp.Sub)
+        )
         place = tree_building.variable(span, moved)
         yield ast.Assign(span, [place], None, operation(place.span, sign, place, _number(span, 1)))
 

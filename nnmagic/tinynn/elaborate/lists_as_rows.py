@@ -59,17 +59,17 @@ def computed_items_as_rows(operand: v.Operand) -> v.Operand | None:
     """
     value = operand.value
     if isinstance(value, v.Zipped):
-        parts = [computed_items_as_rows(part) for part in value.parts]
-        known = tuple(part for part in parts if part is not None)
+        parts = [computed_items_as_rows(item) for item in value.parts]
+        known = tuple(item for item in parts if item is not None)
         return replace(operand, value=replace(value, parts=known)) if len(known) == len(parts) else None
     if not isinstance(value, v.TupleOf):
         return operand
     numbers = list(v.parts_of(value))
-    types = {part.type for part in numbers if isinstance(part, v.Computed)}
+    types = {item.type for item in numbers if isinstance(item, v.Computed)}
     if (
         value.written == "tuple"
         or len(types) != 1
-        or not all(isinstance(part, v.Computed) and part.type.shape == () for part in numbers)  # type: ignore[union-attr]  # of a tensor
+        or not all(isinstance(item, v.Computed) and item.type.shape == () for item in numbers)  # type: ignore[union-attr]  # of a tensor
     ):
         return None
     rows = as_list_of_rows(value, operand.span)
@@ -99,8 +99,8 @@ def columns_of(value: v.Value) -> v.Columns:
 def _column_of(value: v.Value) -> v.Column | v.Columns | None:
     match value:
         case v.TupleOf(items=items, record=None, written="tuple") if items:
-            parts = tuple(map(_column_of, items))
-            return None if None in parts else parts  # type: ignore[return-value]  # none is None
+            columns = tuple(map(_column_of, items))
+            return None if None in columns else columns  # type: ignore[return-value]  # none is None
         case v.Known(value=bool() | int() | float() | complex() as number):
             return v.Column(natural_dtype(number), weak=True)
         case v.Dimension():
@@ -157,11 +157,11 @@ def row_of(item: v.Operand, columns: v.Columns) -> v.Computed:
     if not own or meet_columns(columns, own) != columns:
         raise _other_columns(columns, own, item.span)
     dtype = rows_dtype(columns)
-    parts = [
-        _number(part, column.dtype, dtype, item.span)
-        for part, column in zip(v.parts_of(item.value), leaves(columns), strict=True)
+    numbers = [
+        _number(number, column.dtype, dtype, item.span)
+        for number, column in zip(v.parts_of(item.value), leaves(columns), strict=True)
     ]
-    return vector_of(parts, item.span)
+    return vector_of(numbers, item.span)
 
 
 def _number(value: v.Value, dtype: str, rows: str, span: Span) -> v.Computed:
@@ -213,8 +213,10 @@ def _other_columns(columns: v.Columns, own: v.Columns, span: Span) -> v.RefusalE
 
 def _shown(columns: v.Columns) -> str:
     """Write columns as the tuples are read."""
-    parts = (_shown(each) if isinstance(each, tuple) else dtype_short_name(each.dtype) for each in columns)
-    return f"({', '.join(parts)})"
+    shown = (
+        _shown(column) if isinstance(column, tuple) else dtype_short_name(column.dtype) for column in columns
+    )
+    return f"({', '.join(shown)})"
 
 
 def _are_alike(elements: Sequence[v.Value]) -> bool:
@@ -244,8 +246,8 @@ def repeated_list(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.ListOfRows | 
         return None
     count = times.value
     if isinstance(count, v.Known) and isinstance(count.value, int):
-        parts = len(items.value.items) if isinstance(items.value, v.TupleOf) else MAX_TUPLE_SIZE + 1
-        is_rows = count.value * parts > MAX_TUPLE_SIZE
+        length = len(items.value.items) if isinstance(items.value, v.TupleOf) else MAX_TUPLE_SIZE + 1
+        is_rows = count.value * length > MAX_TUPLE_SIZE
     else:
         is_rows = is_run_time([times]) and not (is_tensor(count) and not is_integer(tensor_type(times).dtype))
     rows = items.value if isinstance(items.value, v.ListOfRows) and is_rows else None

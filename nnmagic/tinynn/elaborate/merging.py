@@ -144,10 +144,10 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
                 if columns is None or rows_dtype(columns) != _dtype_of(value.rows.type):
                     return None
                 plan = replace(plan, columns=columns)
-            parts = tuple(map(widen, items, given))
+            plans = tuple(map(widen, items, given))
             if getattr(value, "written", "") != plan.written:
                 plan = replace(plan, written="")
-            return replace(plan, items=parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
+            return replace(plan, items=plans) if None not in plans else None  # type: ignore[arg-type]  # none is None
         case Choice():
             return None
         case Expression():
@@ -286,8 +286,8 @@ def _common(lhs: Expression, rhs: Expression) -> Expression | None:
         shape = strong.type.shape if isinstance(strong.type, ty.TensorType) else None
         return strong if shape in ((), getattr(weak.type, "shape", ())) else None
     dtype = _common_dtype(lhs, rhs)
-    parts = [value if dtype is None else _in_dtype(value, dtype) for value in (lhs, rhs)]
-    common = _common_type(parts[0].type, parts[1].type)
+    values = [value if dtype is None else _in_dtype(value, dtype) for value in (lhs, rhs)]
+    common = _common_type(values[0].type, values[1].type)
     # The parts that ask for the dtype; where none of them does, it is a default one.
     asking = [
         value for value in (lhs, rhs) if getattr(value.type, "dtype", None) == getattr(common, "dtype", 0)
@@ -378,8 +378,8 @@ def _is_outside(value: v.Value, outside: Set[int]) -> bool:
                 )
             )
         case v.GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
-            parts = (function, *arguments)
-            return id(value) in outside or all(_is_outside(part.value, outside) for part in parts)
+            operands = (function, *arguments)
+            return id(value) in outside or all(_is_outside(operand.value, outside) for operand in operands)
         case v.Computed(expr=expr):
             return _stands_outside(expr, outside)
         case v.TupleOf(items=items):
@@ -459,7 +459,7 @@ def to_planned_type(plan: MergePlan, value: v.Operand) -> v.Computed:
         case Items(items=items):
             assert isinstance(value.value, v.TupleOf)
             pairs = zip(items, value.value.items, strict=True)
-            parts = [to_planned_type(item, v.Operand(exprs, value.span)) for item, exprs in pairs]
-            node = ir.Tuple(tuple(exprs.expr for exprs in parts), span=value.span)
-            return v.Computed(node, v.tuple_type([exprs.type for exprs in parts], plan.record))
+            computed = [to_planned_type(item, v.Operand(exprs, value.span)) for item, exprs in pairs]
+            node = ir.Tuple(tuple(exprs.expr for exprs in computed), span=value.span)
+            return v.Computed(node, v.tuple_type([exprs.type for exprs in computed], plan.record))
     return to_relay(value)

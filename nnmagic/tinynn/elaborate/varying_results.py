@@ -19,24 +19,24 @@ def results_of_paths(values: Sequence[v.Value]) -> list[v.Value]:
     Known values that differ become the number of one among all of them, and what may be None a pair: whether
     it is there, and the value. Calls from Python turn both back.
     """
-    if all(isinstance(each, v.TupleOf) and each.record is None and each.items for each in values):
-        items = [each.items for each in values if isinstance(each, v.TupleOf)]
+    if all(isinstance(value, v.TupleOf) and value.record is None and value.items for value in values):
+        items = [value.items for value in values if isinstance(value, v.TupleOf)]
         if len(set(map(len, items))) == 1:
-            columns = [results_of_paths(each) for each in zip(*items, strict=True)]
+            columns = [results_of_paths(value) for value in zip(*items, strict=True)]
             rows = list(zip(*columns, strict=True))
             kept = zip(values, items, rows, strict=True)
             return [
-                each
+                value
                 if all(a is b for a, b in zip(own, row, strict=True))
                 else v.TupleOf(row, written="tuple")
-                for each, own, row in kept
+                for value, own, row in kept
             ]
-    if len({each.columns if isinstance(each, v.ListOfRows) else () for each in values}) == 1:
+    if len({value.columns if isinstance(value, v.ListOfRows) else () for value in values}) == 1:
         values = list(map(mixed_tuples, values))
-    known = [each for each in values if _is_known(each)]
+    known = [value for value in values if _is_known(value)]
     if len(known) == len(values):
         return _chosen(values)
-    if known and all(each == v.Known(None) for each in known):
+    if known and all(value == v.Known(None) for value in known):
         return _optional(values)
     return list(values)
 
@@ -47,25 +47,25 @@ def _is_known(value: v.Value) -> bool:
 
 def _chosen(values: Sequence[v.Value]) -> list[v.Value]:
     """Return known values as numbers of one of them; all as they are where they are equal."""
-    every = tuple(dict.fromkeys(each.value for each in values if isinstance(each, v.Known)))
+    every = tuple(dict.fromkeys(value.value for value in values if isinstance(value, v.Known)))
     if len(every) == 1:
         return list(values)
     record = ty.RecordType((), ty.CHOICE, every)  # type: ignore[arg-type]  # see CHOICE
     return [
-        v.TupleOf((v.Known(every.index(each.value)),), record=record)
-        for each in values
-        if isinstance(each, v.Known)
+        v.TupleOf((v.Known(every.index(value.value)),), record=record)
+        for value in values
+        if isinstance(value, v.Known)
     ]
 
 
 def _optional(values: Sequence[v.Value]) -> list[v.Value]:
     """Return values with whether they are there; zeros stand for None."""
     record = ty.RecordType((), ty.OPTIONAL, ("given", "value"))
-    zeros = next((found for each in values if (found := _zeros_like(each)) is not None), None)
+    zeros = next((found for value in values if (found := _zeros_like(value)) is not None), None)
     if zeros is None:
         return list(values)
-    parts = [(each != v.Known(None), zeros if each == v.Known(None) else each) for each in values]
-    return [v.TupleOf((v.Known(given), each), record=record) for given, each in parts]
+    parts = [(value != v.Known(None), zeros if value == v.Known(None) else value) for value in values]
+    return [v.TupleOf((v.Known(given), value), record=record) for given, value in parts]
 
 
 def _zeros_like(value: v.Value) -> v.Value | None:
@@ -80,8 +80,8 @@ def _zeros_like(value: v.Value) -> v.Value | None:
         case v.Dimension():
             return v.Known(0)
         case v.TupleOf(items=items):
-            parts = [_zeros_like(each) for each in items]
-            known = [each for each in parts if each is not None]
+            parts = [_zeros_like(item) for item in items]
+            known = [item for item in parts if item is not None]
             return replace(value, items=tuple(known), whole=None) if len(known) == len(parts) else None
         case v.ListOfRows(rows=rows):
             zeros = _zeros_like(rows)

@@ -213,11 +213,11 @@ class _Assignment:
 
     # -- elements and rows -----------------------------------------------------------------------------
 
-    def _single_indices(self, parts: Sequence[subscripts.IndexPart]) -> list[v.Computed]:
+    def _single_indices(self, entries: Sequence[subscripts.IndexPart]) -> list[v.Computed]:
         """Return integers of an index as tensors of rank 0; ``scatter_nd`` checks those that are dynamic."""
         indices = []
-        for part in parts:
-            index = as_number(part.item).value
+        for entry in entries:
+            index = as_number(entry.item).value
             if isinstance(index, v.Known):
                 assert isinstance(index.value, int)
                 indices.append(number_constant(index.value, "int64", self.span))
@@ -230,11 +230,11 @@ class _Assignment:
         """Return the indices of the first axes in the shape to which they broadcast."""
         indices = [
             index
-            for part in self.parts[:lead]
+            for entry in self.parts[:lead]
             for index in (
-                self._single_indices([part])
-                if part.is_int
-                else unwrapped_indices(self.data, part.axis, part.item)
+                self._single_indices([entry])
+                if entry.is_int
+                else unwrapped_indices(self.data, entry.axis, entry.item)
             )
         ]
         if len({_shape(index) for index in indices}) == 1 and ANY not in _shape(indices[0]):
@@ -286,13 +286,13 @@ class _Assignment:
         last = only.begin + (only.size - 1) * only.stride
         return StaticSlice(index.axis, last, only.begin + 1, -only.stride, -only.size)
 
-    def _slice_of_one(self, part: subscripts.IndexPart) -> StaticSlice | DynamicSlice:
+    def _slice_of_one(self, entry: subscripts.IndexPart) -> StaticSlice | DynamicSlice:
         """Return the slice that takes one index."""
-        (axis_index,) = subscripts.axis_indices(self.data, part)
+        (axis_index,) = subscripts.axis_indices(self.data, entry)
         index = axis_index.index
         if isinstance(index, int):
-            return StaticSlice(part.axis, index, index + 1, 1, 1)
-        start = axis_index.check_range(self.data, part.axis, self.span)
+            return StaticSlice(entry.axis, index, index + 1, 1, 1)
+        start = axis_index.check_range(self.data, entry.axis, self.span)
         stop = apply("add", self.span, start, number_constant(1, "int64", self.span))
         return DynamicSlice(start, stop, 1, 1)
 
@@ -378,7 +378,7 @@ class _Assignment:
         zero, one = (number_constant(number, "int64", span) for number in (0, 1))
         order = apply("reshape_like", span, whole_numbers(zero, count, one, span), self.data)
         order = v.Computed(order.expr, TensorType(_shape(self.data), "int64"))
-        positions = subscripts.subscript(v.Operand(order, span), [part.item for part in self.parts], span)
+        positions = subscripts.subscript(v.Operand(order, span), [entry.item for entry in self.parts], span)
         assert isinstance(positions, v.Computed)
         flat = apply("reshape", span, self.data, newshape=(-1,))
         indices = apply("expand_dims", span, positions, axis=0)

@@ -201,17 +201,19 @@ def _index_tensor(value: v.Computed, index: Sequence[v.Operand], span: Span) -> 
     if whole_mask is not None:  # of a new axis: the result has all or nothing
         value = apply("expand_dims", span, value, axis=0)
         index = [v.Operand(apply("expand_dims", span, whole_mask, axis=0), index[0].span)]
-    parts = list(index_parts(index, value, span))
-    rows = [index_part for index_part in parts if not index_part.is_new and not index_part.is_slice]
-    if rows and all(index_part.is_int for index_part in rows) and any(map(_is_dynamic_slice, parts)):
+    entries = list(index_parts(index, value, span))
+    rows = [index_part for index_part in entries if not index_part.is_new and not index_part.is_slice]
+    if rows and all(index_part.is_int for index_part in rows) and any(map(_is_dynamic_slice, entries)):
         whole = v.Operand(_FULL, span)
         items = [
-            index_part.item if index_part in rows else whole for index_part in parts if not index_part.is_new
+            index_part.item if index_part in rows else whole
+            for index_part in entries
+            if not index_part.is_new
         ]
-        rest = [index_part.item for index_part in parts if index_part not in rows]
+        rest = [index_part.item for index_part in entries if index_part not in rows]
         return _index_tensor(_index_tensor(value, items, span), rest, span)  # a slice of a row copies less
-    value = _apply_slices(value, parts, span)
-    chosen = [index_part for index_part in parts if not index_part.is_new and not index_part.is_slice]
+    value = _apply_slices(value, entries, span)
+    chosen = [index_part for index_part in entries if not index_part.is_new and not index_part.is_slice]
     indices: list[index_arrays.AxisIndex] = []
     for index_part in chosen:
         checked = index_arrays.fit_to_mask(value, index_part.axis, index_part.item)
@@ -219,9 +221,9 @@ def _index_tensor(value: v.Computed, index: Sequence[v.Operand], span: Span) -> 
         value = checked
     value, block, first_axis = _gather(value, indices, span)
     if any(axis_index.is_array for axis_index in indices):
-        value = _move_block(value, block, first_axis, _block_position(parts, chosen), span)
+        value = _move_block(value, block, first_axis, _block_position(entries, chosen), span)
     for axis in _new_axes(
-        parts, chosen, block if any(axis_index.is_array for axis_index in indices) else None
+        entries, chosen, block if any(axis_index.is_array for axis_index in indices) else None
     ):
         value = apply("expand_dims", span, value, axis=axis)
     return value
@@ -277,12 +279,12 @@ def _used_axes(item: v.Operand) -> int:
     return 1
 
 
-def _apply_slices(value: v.Computed, parts: Sequence[IndexPart], span: Span) -> v.Computed:
+def _apply_slices(value: v.Computed, entries: Sequence[IndexPart], span: Span) -> v.Computed:
     """Apply every slice; each keeps its axis."""
     cuts: list[tuple[StaticSlice, ...]] = []
     dynamic: dict[int, DynamicSlice] = {}
     shape = list(tensor_type(v.Operand(value, span)).shape)
-    for index in parts:
+    for index in entries:
         if not isinstance(index.item.value, v.SliceOf):
             continue
         resolved = resolve_slice(index.item.value, value, index.axis, index.item)
@@ -420,10 +422,10 @@ def _gather_several(
     )
 
 
-def apply_adv_index(parts: Sequence[v.Computed], span: Span) -> v.Computed:
+def apply_adv_index(tensors: Sequence[v.Computed], span: Span) -> v.Computed:
     """Index the first tensor by the others along its first axes."""
-    types = TupleType(tuple(index_part.type for index_part in parts))
-    whole = v.Computed(ir.Tuple(tuple(index_part.expr for index_part in parts), span=span), types)
+    types = TupleType(tuple(index_part.type for index_part in tensors))
+    whole = v.Computed(ir.Tuple(tuple(index_part.expr for index_part in tensors), span=span), types)
     return apply("adv_index", span, whole)
 
 
@@ -447,15 +449,15 @@ def _move_block(value: v.Computed, block: int, first_axis: int, wanted: int, spa
     return apply("transpose", span, value, axes=[*kept[:wanted], *own, *kept[wanted:]])
 
 
-def _new_axes(parts: Sequence[IndexPart], chosen: Sequence[IndexPart], block: int | None) -> list[int]:
+def _new_axes(entries: Sequence[IndexPart], chosen: Sequence[IndexPart], block: int | None) -> list[int]:
     """Return the positions of new axes in the result, in order.
 
     ``block``: the rank of the arrays' block, None without arrays.
     """
-    together = block is not None and _are_neighbours(parts, chosen)
+    together = block is not None and _are_neighbours(entries, chosen)
     positions: list[int] = []
     position = block if block is not None and not together else 0
-    for index in parts:
+    for index in entries:
         if together and index is chosen[0]:
             position += block or 0
         if index.is_new:
@@ -464,6 +466,6 @@ def _new_axes(parts: Sequence[IndexPart], chosen: Sequence[IndexPart], block: in
     return positions
 
 
-def _are_neighbours(parts: Sequence[IndexPart], chosen: Sequence[IndexPart]) -> bool:
-    numbers = [number for number, part in enumerate(parts) if any(part is each for each in chosen)]
+def _are_neighbours(entries: Sequence[IndexPart], chosen: Sequence[IndexPart]) -> bool:
+    numbers = [number for number, part in enumerate(entries) if any(part is each for each in chosen)]
     return numbers == list(range(numbers[0], numbers[-1] + 1))

@@ -112,29 +112,29 @@ class CellLayouts:
         seen: set[TypeCall] = set()
         work: list[Type] = [type_]
         while work:
-            for part in parts_of(work.pop()):
-                if isinstance(part, TypeCall) and part not in seen:
-                    seen.add(part)
-                    work += [field for layout in self.of(part) for field in layout.fields]
+            for leaf in parts_of(work.pop()):
+                if isinstance(leaf, TypeCall) and leaf not in seen:
+                    seen.add(leaf)
+                    work += [field for layout in self.of(leaf) for field in layout.fields]
 
 
 def _layout(name: str, tag: int, fields: Sequence[Type]) -> CellLayout:
-    parts = [part for field in fields for part in parts_of(field)]
-    pointers = sum(isinstance(part, TypeCall) or bool(open_axes(part)) for part in parts)
+    leaf_types = [leaf for field in fields for leaf in parts_of(field)]
+    pointers = sum(isinstance(leaf, TypeCall) or bool(open_axes(leaf)) for leaf in leaf_types)
     offsets, sizes, pointer, word = list[int](), list[Sequence[int]](), 1, 1 + pointers
-    for part in parts:
-        axes = open_axes(part) if isinstance(part, TensorType) else ()
+    for leaf in leaf_types:
+        axes = open_axes(leaf) if isinstance(leaf, TensorType) else ()
         sizes.append(range(word, word + len(axes)))
         word += len(axes)
-        if axes or isinstance(part, TypeCall):
+        if axes or isinstance(leaf, TypeCall):
             offsets.append(pointer)
             pointer += 1
             continue
         offsets.append(word)
-        word += -(-_nbytes(part) // 8)
+        word += -(-_nbytes(leaf) // 8)
     if pointers > _MOST_POINTERS or word >= _MOST_WORDS:
         raise NoLayoutError(f"the fields of {name} are too large")
-    return CellLayout(name, tag, fields, parts, offsets, sizes, pointers, word)
+    return CellLayout(name, tag, fields, leaf_types, offsets, sizes, pointers, word)
 
 
 def open_axes(type_: TensorType) -> Sequence[int]:
@@ -144,19 +144,19 @@ def open_axes(type_: TensorType) -> Sequence[int]:
 
 def parts_of(type_: Type) -> list[TensorType | TypeCall]:
     """Return the tensors and data types that a type consists of. Raises NoLayoutError for others."""
-    parts: list[TensorType | TypeCall] = []
+    leaf_types: list[TensorType | TypeCall] = []
     work = [type_]
     while work:
         match work.pop():
             case TupleType(fields=fields):
                 work.extend(reversed(fields))
-            case TensorType() | TypeCall() as part:
-                parts.append(part)
+            case TensorType() | TypeCall() as leaf:
+                leaf_types.append(leaf)
             case FuncType():
                 raise NoLayoutError("it has functions as values")
             case other:
                 raise NoLayoutError(f"it has values of the type {other}")
-    return parts
+    return leaf_types
 
 
 def _nbytes(type_: TensorType) -> int:

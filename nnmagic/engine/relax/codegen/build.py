@@ -123,7 +123,7 @@ def _symbols(name: str) -> list[str]:
 def build_aot(plan: ProgramPlan, target: tvm.target.Target, opt_level: int) -> RelaxProgram:
     """Compile a program that is machine code alone."""
     (program,) = plan.programs
-    kernels, parts, entry_part = compile_programs({ENTRY: program}, target, opt_level)
+    kernels, units, entry_part = compile_programs({ENTRY: program}, target, opt_level)
     parallel = program.is_parallel or kernel_preparation.has_parallel_loops(kernels.values())
     facts = {**program.facts(), **_needs(target), "parallel": parallel}
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
@@ -131,8 +131,8 @@ def build_aot(plan: ProgramPlan, target: tvm.target.Target, opt_level: int) -> R
     if _can_be_called_directly(program):
         caller = compile_direct_call()
         facts["work"] = _work_of(program)
-    artifact = Artifact(AOT, facts, [unit.code for unit in parts], constants, caller)
-    objects = [unit.module for unit in parts]
+    artifact = Artifact(AOT, facts, [unit.code for unit in units], constants, caller)
+    objects = [unit.module for unit in units]
     return RelaxProgram(artifact, plan, tvm.IRModule(kernels), objects, entry_part)
 
 
@@ -154,8 +154,8 @@ def build_with_clock(done: RelaxProgram, target: tvm.target.Target, opt_level: i
     else:
         called = {step.kernel for step in program.clocked or ()}
         kernels = [(var, lower_to_pointer_args(done._kernels[var.name_hint])) for var in called]
-        parts = [part.code for part in compile_parts(kernels, entries, target, apart=False)]
-        code = [*parts, *(part.code for part in _compile_stubs(parts))]
+        units = [unit.code for unit in compile_parts(kernels, entries, target, apart=False)]
+        code = [*units, *(unit.code for unit in _compile_stubs(units))]
     facts = {**done.artifact.facts, **program.facts()}
     artifact = Artifact(AOT, facts, code, done.artifact.constants)
     return RelaxProgram(artifact, plan, done._kernels, ())
@@ -197,7 +197,7 @@ def build_interpreter_kernels(
 ) -> RelaxProgram:
     """Compile the kernels of an interpreted program; ``facts``: what else a call needs to know, as JSON."""
     symbols = {f"{ENTRY}{number}": program for number, program in enumerate(plan.programs)}
-    kernels, parts, _ = compile_programs(symbols, target, opt_level)
+    kernels, units, _ = compile_programs(symbols, target, opt_level)
     constants: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}  # those of several kernels are held once
     described = []
     for symbol, program in symbols.items():
@@ -209,8 +209,8 @@ def build_interpreter_kernels(
         described.append({**program.facts(), "symbol": symbol, "constants": numbers, "parallel": parallel})
     facts = {**facts, **_needs(target), "programs": described}
     arrays = [np.ascontiguousarray(constant) for _, constant in constants.values()]
-    artifact = Artifact(INTERPRETER, facts, [unit.code for unit in parts], arrays)
-    return RelaxProgram(artifact, plan, tvm.IRModule(kernels), [unit.module for unit in parts])
+    artifact = Artifact(INTERPRETER, facts, [unit.code for unit in units], arrays)
+    return RelaxProgram(artifact, plan, tvm.IRModule(kernels), [unit.module for unit in units])
 
 
 def compile_programs(
@@ -246,11 +246,11 @@ def compile_programs(
         for program in programs.values()
     )
     entries, own = (emit or _emit)(programs, target, opt_level)
-    parts = compile_parts(functions(), entries, target, apart=several)
+    units = compile_parts(functions(), entries, target, apart=several)
     kernels.update(own)
-    entry_part = len(parts) - 1 if several and len(parts) > 1 else None
-    stubs = [] if emit else _compile_stubs([part.code for part in parts])
-    return kernels, [*parts, *stubs], entry_part
+    entry_part = len(units) - 1 if several and len(units) > 1 else None
+    stubs = [] if emit else _compile_stubs([unit.code for unit in units])
+    return kernels, [*units, *stubs], entry_part
 
 
 def _emit(programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_level: int) -> _Emitted:

@@ -134,8 +134,12 @@ class _FunctionCompiler:
             if self._is_barrier(node):
                 barriers[scope] = self.level[node] = barriers.get(scope, 0) + 1
             else:
-                parts = (self.meaning.get(input_, input_) for input_ in self._inputs(node))
-                here = (self.level.get(part, 0) for part in parts if self.scopes.scope_of.get(part) is scope)
+                inputs = (self.meaning.get(input_, input_) for input_ in self._inputs(node))
+                here = (
+                    self.level.get(input_, 0)
+                    for input_ in inputs
+                    if self.scopes.scope_of.get(input_) is scope
+                )
                 self.level[node] = max(here, default=0)
 
     def _meaning(self, node: ir.Expr, bound: Mapping[ir.Var, ir.Expr]) -> ir.Expr:
@@ -152,7 +156,7 @@ class _FunctionCompiler:
     def _inputs(self, node: ir.Expr) -> Iterator[ir.Expr]:
         """Yield what a node that is no barrier is computed from; for a function, all nodes inside."""
         if isinstance(node, ir.Function):
-            yield from (part for part in post_order(node.body))
+            yield from post_order(node.body)
         else:
             yield from ir.children(node)
 
@@ -291,8 +295,8 @@ class _FunctionCompiler:
     def _named(self, function: ir.Function, node: ir.Expr) -> Steps[ir.Expr]:
         """Return a node that no kernel computes, with names for what it is computed from."""
 
-        def name(part: ir.Expr) -> ir.Expr:
-            return self._name(function, part)
+        def name(operand: ir.Expr) -> ir.Expr:
+            return self._name(function, operand)
 
         match node:
             case ir.Function(body=body):
@@ -331,21 +335,21 @@ class _FunctionCompiler:
         params: dict[ir.Expr, ir.Var] = {}
         replacements: dict[ir.Expr, ir.Expr] = {}
 
-        def operand(part: ir.Expr) -> ir.Expr:
-            part = self.meaning.get(part, part)
-            match part:
+        def operand(node: ir.Expr) -> ir.Expr:
+            node = self.meaning.get(node, node)
+            match node:
                 case ir.Constant():
-                    return part
+                    return node
                 case ir.Tuple(fields=fields):
-                    return replace(part, fields=tuple(map(operand, fields)))
-                case ir.TupleGetItem(tuple_value=value) if self._is_inside(part, call):
-                    return replace(part, tuple_value=operand(value))
-                case _ if part in replacements:
-                    return replacements[part]
-            if part not in params:
-                name = part.name_hint if isinstance(part, ir.Var) else f"v{len(params)}"
-                params[part] = ir.Var(name, _type_of(part), span=part.span, checked_type=_type_of(part))
-            return params[part]
+                    return replace(node, fields=tuple(map(operand, fields)))
+                case ir.TupleGetItem(tuple_value=value) if self._is_inside(node, call):
+                    return replace(node, tuple_value=operand(value))
+                case _ if node in replacements:
+                    return replacements[node]
+            if node not in params:
+                name = node.name_hint if isinstance(node, ir.Var) else f"v{len(params)}"
+                params[node] = ir.Var(name, _type_of(node), span=node.span, checked_type=_type_of(node))
+            return params[node]
 
         for call in nodes:
             assert isinstance(call, ir.Call)
@@ -364,12 +368,12 @@ class _FunctionCompiler:
         body = body if len(types) == 1 else replace(body, checked_type=type_)
         kernel = ir.Function(tuple(params.values()), body, type_)
         callee = ir.GlobalVar(self.program.add_kernel(self.name, kernel))
-        made = ir.Call(callee, tuple(self._name(function, part) for part in params), checked_type=type_)
+        made = ir.Call(callee, tuple(self._name(function, node) for node in params), checked_type=type_)
         if len(results) == 1:
             return [(self._target(results[0]), made)]
-        whole = ir.Var("results")
-        parts = [(self._target(node), ir.TupleGetItem(whole, number)) for number, node in enumerate(results)]
-        return [(whole, made), *parts]
+        pack = ir.Var("results")
+        fields = [(self._target(node), ir.TupleGetItem(pack, number)) for number, node in enumerate(results)]
+        return [(pack, made), *fields]
 
     def _add_named_dims(
         self, function: ir.Function, nodes: Sequence[ir.Expr], params: dict[ir.Expr, ir.Var]

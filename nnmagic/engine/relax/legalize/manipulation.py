@@ -37,24 +37,24 @@ _MOST_JOINED = 32
 
 
 def _concatenate(call: OpCall) -> Value:
-    (parts,) = call.args
-    return _join(call, parts, integer(call.attrs["axis"]))
+    (operands,) = call.args
+    return _join(call, operands, integer(call.attrs["axis"]))
 
 
 def _stack(call: OpCall) -> Value:
-    (parts,) = call.args
+    (operands,) = call.args
     axis = integer(call.attrs["axis"])
-    if len(parts) > _MOST_JOINED:
+    if len(operands) > _MOST_JOINED:
         stacked = [
             call.emit(
                 call.te(lambda *tensors: topi.stack(list(tensors), axis), *group, primfunc_attrs=_APART)
             )
-            for group in _groups(parts)
+            for group in _groups(operands)
         ]
         return _join(call, stacked, axis)
-    if _have_same_shape(parts, None):
-        return relax.op.stack(list(parts), axis=axis)
-    return call.te(lambda *tensors: topi.stack(list(tensors), axis), *parts)
+    if _have_same_shape(operands, None):
+        return relax.op.stack(list(operands), axis=axis)
+    return call.te(lambda *tensors: topi.stack(list(tensors), axis), *operands)
 
 
 def _join(call: OpCall, tensors: Sequence[Value], axis: int) -> Value:
@@ -72,17 +72,17 @@ def _join(call: OpCall, tensors: Sequence[Value], axis: int) -> Value:
 _APART = {"op_pattern": OPAQUE}
 
 
-def _groups(parts: Sequence[Value]) -> Iterator[Sequence[Value]]:
-    return (parts[begin : begin + _MOST_JOINED] for begin in range(0, len(parts), _MOST_JOINED))
+def _groups(operands: Sequence[Value]) -> Iterator[Sequence[Value]]:
+    return (operands[begin : begin + _MOST_JOINED] for begin in range(0, len(operands), _MOST_JOINED))
 
 
 def _join_by_kernel(
-    call: OpCall, parts: Sequence[Value], axis: int, attrs: Mapping[str, object] | None
+    call: OpCall, operands: Sequence[Value], axis: int, attrs: Mapping[str, object] | None
 ) -> RelaxExpr:
     """Concatenate tensors; the sum of sizes is in normal form, because TVM fuses kernels by that."""
-    shape = shape_of(parts[0])
+    shape = shape_of(operands[0])
     axis %= len(shape)
-    shape[axis] = simplify(functools.reduce(operator.add, (shape_of(part)[axis] for part in parts)))
+    shape[axis] = simplify(functools.reduce(operator.add, (shape_of(part)[axis] for part in operands)))
 
     def compute(*given: Any) -> Tensor:
         *tensors, sizes = given
@@ -97,14 +97,14 @@ def _join_by_kernel(
 
         return te.compute(sizes, element)
 
-    return call.te(compute, *parts, relax.ShapeExpr(shape), primfunc_attrs=attrs)
+    return call.te(compute, *operands, relax.ShapeExpr(shape), primfunc_attrs=attrs)
 
 
-def _have_same_shape(parts: Sequence[Value], free: int | None) -> bool:
+def _have_same_shape(operands: Sequence[Value], free: int | None) -> bool:
     """Return whether the parts are known to have the same shape, apart from the axis ``free``."""
-    if not all(map(is_normal, parts)):
+    if not all(map(is_normal, operands)):
         return False
-    columns = enumerate(zip(*map(shape_of, parts), strict=True))
+    columns = enumerate(zip(*map(shape_of, operands), strict=True))
     return all(same_size(dim, column[0]) for axis, column in columns if axis != free for dim in column)
 
 
@@ -131,10 +131,10 @@ def _split(call: OpCall) -> Value:
         return (data,) * where
     if isinstance(where, int) and not isinstance(shape[axis], int):
         sections = where
-        parts = call.te(lambda x: _split_dynamic(x, sections, axis), data)
+        operands = call.te(lambda x: _split_dynamic(x, sections, axis), data)
     else:
-        parts = call.te(lambda x: topi.split(x, where, axis=axis), data)
-    bound = call.emit(parts)
+        operands = call.te(lambda x: topi.split(x, where, axis=axis), data)
+    bound = call.emit(operands)
     if not isinstance(bound.ty, relax.TupleType):
         return (bound,)
     return tuple(call.emit(relax.TupleGetItem(bound, i)) for i in range(len(bound.ty.fields)))

@@ -129,19 +129,19 @@ class _Plans:
     def _fill(self, type_: TypeCall, waiting: list[TypeCall]) -> None:
         plan = self._known[type_]
         for layout in self._layouts.of(type_):
-            parts: list[_Part] = []
-            for offset, sizes, part in zip(layout.offsets, layout.sizes, layout.parts, strict=True):
-                if isinstance(part, TensorType):
+            field_plans: list[_Part] = []
+            for offset, sizes, leaf in zip(layout.offsets, layout.sizes, layout.parts, strict=True):
+                if isinstance(leaf, TensorType):
                     words = iter(sizes)
-                    shape = (dim if isinstance(dim, int) else -next(words) for dim in part.shape)
-                    parts.append((offset, None, part.dtype, tuple(shape)))
+                    shape = (dim if isinstance(dim, int) else -next(words) for dim in leaf.shape)
+                    field_plans.append((offset, None, leaf.dtype, tuple(shape)))
                     continue
-                if part not in self._known:
-                    self._known[part] = _Plan()
-                    waiting.append(part)
-                parts.append((offset, self._known[part], "", ()))
+                if leaf not in self._known:
+                    self._known[leaf] = _Plan()
+                    waiting.append(leaf)
+                field_plans.append((offset, self._known[leaf], "", ()))
             plan.numbers[layout.name] = len(plan.constructors)
-            plan.constructors.append((layout, parts))
+            plan.constructors.append((layout, field_plans))
 
 
 def _write_words(value: AdtValue, plan: _Plan) -> np.ndarray:
@@ -153,7 +153,7 @@ def _write_words(value: AdtValue, plan: _Plan) -> np.ndarray:
     work: list[tuple[int, AdtValue, _Plan]] = [(0, value, plan)]
     while work:
         at, item, plan = work.pop()
-        layout, parts = plan.constructors[plan.numbers[item.constructor]]
+        layout, field_plans = plan.constructors[plan.numbers[item.constructor]]
         if not layout.fields:
             heads.append((at, layout.tag))
             continue
@@ -165,24 +165,26 @@ def _write_words(value: AdtValue, plan: _Plan) -> np.ndarray:
         heads.append((cell, layout.header))
         size += layout.length
         fields = item.fields if layout.is_flat else _flat(item.fields)
-        for (offset, inner, dtype, shape), part in zip(parts, cast("Iterator[Any]", fields), strict=True):
+        for (offset, inner, dtype, shape), leaf in zip(
+            field_plans, cast("Iterator[Any]", fields), strict=True
+        ):
             if inner is not None:
-                work.append((cell + offset, part, inner))
+                work.append((cell + offset, leaf, inner))
             elif any(dim < 0 for dim in shape):
-                words_of_part = 1 + -(-part.nbytes // 8)
+                words_of_part = 1 + -(-leaf.nbytes // 8)
                 places.append((cell + offset, size))
                 heads.append((size, words_of_part << cells.LENGTH_SHIFT))
                 heads += (
-                    (cell - dim, length) for dim, length in zip(shape, part.shape, strict=True) if dim < 0
+                    (cell - dim, length) for dim, length in zip(shape, leaf.shape, strict=True) if dim < 0
                 )
-                arrays.append((size + 1, part))
+                arrays.append((size + 1, leaf))
                 size += words_of_part
             elif shape:
-                arrays.append((cell + offset, part))
+                arrays.append((cell + offset, leaf))
             else:
                 at_words, numbers = tensors.setdefault(dtype, ([], []))
                 at_words.append(cell + offset)
-                numbers.append(part[()])
+                numbers.append(leaf[()])
     words = np.zeros(size, np.int64)
     _put(words, heads)
     _put(words, places, base=words.ctypes.data)
@@ -230,8 +232,8 @@ def _read_words(words: np.ndarray, plans: Sequence[_Plan]) -> list[AdtValue]:
         at = (reference - cells.LEAST_ADDRESS) >> 3
         known = made.get(at)
         if known is None:
-            layout, parts = plan.constructors[numbers[at] & _TAG]
-            known = made[at] = AdtValue(layout.name), layout, parts
+            layout, field_plans = plan.constructors[numbers[at] & _TAG]
+            known = made[at] = AdtValue(layout.name), layout, field_plans
         return known[0]
 
     roots = [value(numbers[number], plan) for number, plan in enumerate(plans)]
@@ -240,12 +242,12 @@ def _read_words(words: np.ndarray, plans: Sequence[_Plan]) -> list[AdtValue]:
         if at not in made:  # the elements of an array
             at += numbers[at] >> cells.LENGTH_SHIFT
             continue
-        item, layout, parts = made[at]
+        item, layout, field_plans = made[at]
         fields = tuple(
             value(numbers[at + offset], plan)
             if plan is not None
             else _read(views[dtype], *_place(numbers, at, offset, shape))
-            for offset, plan, dtype, shape in parts
+            for offset, plan, dtype, shape in field_plans
         )
         if not layout.is_flat:
             rest = iter(fields)

@@ -34,16 +34,16 @@ def _arrays(call: Arguments) -> list[Formula]:
 
 
 def _same_rank(call: Arguments, tensors: Sequence[Formula]) -> None:
-    for part in tensors:
-        if part.rank != tensors[0].rank:
-            shown = f"{format_shape(tensors[0].shape)} and {format_shape(part.shape)}"
+    for tensor in tensors:
+        if tensor.rank != tensors[0].rank:
+            shown = f"{format_shape(tensors[0].shape)} and {format_shape(tensor.shape)}"
             raise call.refusal("arrays", f"the shapes {shown} do not fit together")
 
 
 def _concatenate(call: Arguments) -> Value:
     tensors = _arrays(call)
     if "axis" in call.given and call.static("axis") is None:
-        return concatenate(call, [part.flat() for part in tensors], 0).value
+        return concatenate(call, [tensor.flat() for tensor in tensors], 0).value
     if tensors[0].rank == 0:
         hint = "write stack([a, b]) for scalars"
         raise RefusalError(f"{call.name} takes tensors of rank 1 or more", call.at("arrays"), hint=hint)
@@ -127,7 +127,7 @@ def _list_depth(value: Value) -> int:
 def _append(call: Arguments) -> Value:
     tensors = args.unify_dtypes(call, [call.given["arr"], call.given["values"]])
     if "axis" not in call:
-        flat = [part.flat() for part in tensors]
+        flat = [tensor.flat() for tensor in tensors]
         return concatenate(call, flat, 0).value
     axis = args.one_axis(call, "axis", tensors[0].rank)
     if tensors[0].rank != tensors[1].rank:
@@ -159,7 +159,7 @@ def _insert(call: Arguments) -> Value:
         return concatenate(call, [rows, data], axis).value
     index = index + size if index < 0 else index
     parts = [static_slice(data, axis, 0, index), rows, static_slice(data, axis, index, size)]
-    return concatenate(call, [part for part in parts if part.shape[axis] != 0], axis).value
+    return concatenate(call, [tensor for tensor in parts if tensor.shape[axis] != 0], axis).value
 
 
 def _rows_to_insert(call: Arguments, data: Formula, values: Formula, axis: int) -> Formula:
@@ -258,13 +258,13 @@ def _split_at(data: Formula, axis: int, indices: tuple[object, ...]) -> Value:
     # an empty part.
     bounds = [0, *(slice(index).indices(size)[1] for index in indices if isinstance(index, int)), size]
     parts = [static_slice(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
-    return TupleOf(tuple(part.value for part in parts))
+    return TupleOf(tuple(tensor.value for tensor in parts))
 
 
 def _slice(data: Formula, axis: int, start: Value, stop: Value, size: Dim | None = None) -> Computed:
     """Return ``data[start:stop]`` along an axis; ``size``: how many elements that are, if it is known."""
-    whole, part = SliceOf(Known(None), Known(None), Known(None)), SliceOf(start, stop, Known(None))
-    index = [Operand(each, data.span) for each in (*[whole] * axis, part)]
+    whole, tensor = SliceOf(Known(None), Known(None), Known(None)), SliceOf(start, stop, Known(None))
+    index = [Operand(each, data.span) for each in (*[whole] * axis, tensor)]
     value = subscript(Operand(data.value, data.span), index, data.span)
     assert isinstance(value, Computed)
     if size is None:
@@ -283,7 +283,7 @@ def _unstack(call: Arguments) -> Value:
         message = f"unstack: {count} results (at most {MAX_ITEMS})"
         raise RefusalError(message, call.at("x"), hint="a loop over a tensor takes its rows")
     parts = (static_slice(data, axis, index, index + 1) for index in range(count))
-    return TupleOf(tuple(part.op("squeeze", axis=[axis]).value for part in parts))
+    return TupleOf(tuple(tensor.op("squeeze", axis=[axis]).value for tensor in parts))
 
 
 _STACK = "arrays * dtype?"

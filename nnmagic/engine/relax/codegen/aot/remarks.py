@@ -46,15 +46,15 @@ def find_remarks(
     program: AotProgram, kernels: Mapping[ir.GlobalVar, PrimFunc], origins: KernelOrigins
 ) -> list[Remark]:
     """Return the remarks of a program. ``kernels``: the scheduled ones."""
-    functions = [each for each in program.functions if not each.name.endswith(IN_RANGE)]
-    versions = {each.name.removesuffix(IN_RANGE) for each in program.functions if each not in functions}
+    functions = [native for native in program.functions if not native.name.endswith(IN_RANGE)]
+    versions = {native.name.removesuffix(IN_RANGE) for native in program.functions if native not in functions}
     separate = program.separate_functions()
     in_lanes = {
         step.callee
         for function in functions
         if _runs_in_lanes(function, separate)
-        for each in aot.with_callees(function)
-        for step in each.steps()
+        for native in aot.with_callees(function)
+        for step in native.steps()
         if isinstance(step, aot.FunctionCall)
     }
     remarks: list[Remark] = []
@@ -252,7 +252,9 @@ def grows_in_rounds(step: aot.KernelCall, loop: aot.NativeFunction) -> bool:
     """Return whether a kernel joins an array that a loop carries with more, for the next round."""
     if "concatenate" not in step.kernel.name_hint or not loop.carried_dims:
         return False
-    pairs = [pair for each in loop.steps() if isinstance(each, aot.NextRound) for pair in each.assign.pairs]
+    pairs = [
+        pair for other in loop.steps() if isinstance(other, aot.NextRound) for pair in other.assign.pairs
+    ]
     return any(
         value in step.args[step.reads :] and param in step.args[: step.reads] for param, value in pairs
     )
@@ -264,7 +266,7 @@ def _why_apart(before: aot.KernelCall, region: aot.Region, value: aot.Value, pro
     if (reason := _ENDS.get(int(attrs.get("op_pattern", 0)))) is not None:
         return reason
     readers = [
-        each for each in region if isinstance(each, aot.KernelCall) and value in each.args[: each.reads]
+        step for step in region if isinstance(step, aot.KernelCall) and value in step.args[: step.reads]
     ]
     return "several kernels read it" if len(readers) > 1 else "the two have loops of different shapes"
 

@@ -43,9 +43,9 @@ def adapter_code(function: CFunction, signature: str) -> str:
 
 def _of_numbers(function: CFunction) -> str:
     """Return a number for numbers; NaN where the call fails."""
-    *given, result = function.arguments
-    parameters = ", ".join(argument.llvm for argument in given)
-    return _returning(function, parameters, [argument.llvm for argument in given], result)
+    *inputs, result = function.arguments
+    parameters = ", ".join(argument.llvm for argument in inputs)
+    return _returning(function, parameters, [argument.llvm for argument in inputs], result)
 
 
 def _returning(
@@ -70,22 +70,22 @@ def _returning(
 
 def _of_count(function: CFunction, signature: str) -> str:
     """``double (int, double *)``: of several numbers, or of a vector."""
-    *given, result = function.arguments
+    *inputs, result = function.arguments
     more = ", ptr %user_data" if "void *" in signature else ""
     parameters = f"i32 %count, ptr %values{more}"
-    if given and given[0].is_pointer:
-        (shape,) = (given[0].shape,)
+    if inputs and inputs[0].is_pointer:
+        (shape,) = (inputs[0].shape,)
         assert shape is not None
         before = ["  %size = sext i32 %count to i64"]
-        sizes = ["i64 %size"] if len(given) > 1 else []
+        sizes = ["i64 %size"] if len(inputs) > 1 else []
         wanted = "%count" if sizes else shape[0]
         return _checked(_returning(function, parameters, ["ptr %values", *sizes], result, before), wanted)
     before = []
-    for number in range(len(given)):
+    for number in range(len(inputs)):
         before.append(f"  %at{number} = getelementptr double, ptr %values, i64 {number}")
         before.append(f"  %value{number} = load double, ptr %at{number}")
-    values = [f"double %value{number}" for number in range(len(given))]
-    return _checked(_returning(function, parameters, values, result, before), str(len(given)))
+    values = [f"double %value{number}" for number in range(len(inputs))]
+    return _checked(_returning(function, parameters, values, result, before), str(len(inputs)))
 
 
 def _checked(text: str, wanted: str) -> str:
@@ -105,9 +105,9 @@ wrong:
 
 def _of_vector(function: CFunction) -> tuple[list[str], str]:
     """Return the check of a vector's length ``%size``, and the call of a function of the vector."""
-    given, *sizes, _ = function.arguments
-    assert given.shape is not None
-    check = [] if sizes else _branch(f"icmp eq i64 %size, {given.shape[0]}", "fits")
+    array, *sizes, _ = function.arguments
+    assert array.shape is not None
+    check = [] if sizes else _branch(f"icmp eq i64 %size, {array.shape[0]}", "fits")
     taken = ", ".join(["ptr null", "ptr %values", *(["i64 %size"] if sizes else []), "ptr %result"])
     return check, f"  %.code = call i32 @{function.name}.run({taken})"
 

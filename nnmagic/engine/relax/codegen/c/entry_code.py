@@ -196,12 +196,12 @@ class EntryCode:
             self._add(f"call void @llvm.memset.p0.i64(ptr {state}, i8 0, i64 {8 * self._state}, i1 false)")
             self._add(f"store i64 {_DEPTH}, ptr {self._word(state, _LIMIT)}")
         copies = self._copies(begin, needed)
-        given = [*(f"i64 {size}" for size in sizes), *self._parameters(), *self._results(copies, left)]
-        given += [f"i64 {begin}", f"i64 {self._address(table)}"]
+        arguments = [*(f"i64 {size}" for size in sizes), *self._parameters(), *self._results(copies, left)]
+        arguments += [f"i64 {begin}", f"i64 {self._address(table)}"]
         if self.parallel:
             before = self._new("load ptr, ptr @nnm_current")
             self._add("store ptr %host, ptr @nnm_current")
-        status = self._call(PLAIN_ENTRY, given)
+        status = self._call(PLAIN_ENTRY, arguments)
         if self.parallel:
             self._add(f"store ptr {before}, ptr @nnm_current")
         code = self._code(status)
@@ -226,9 +226,9 @@ class EntryCode:
     def _constant_symbols(self) -> list[str]:
         return [f"@{self.name}.constant{number}" for number in range(len(self.program.constants))]
 
-    def _call(self, function: str, given: Sequence[str]) -> str:
+    def _call(self, function: str, arguments: Sequence[str]) -> str:
         """Call a function of the program, and return its status."""
-        every = ", ".join([*given, f"i64 {self._address(self._status)}"])
+        every = ", ".join([*arguments, f"i64 {self._address(self._status)}"])
         self._new(f"call i32 @{self.name}.kernel_{function}({every})")
         return self._new(f"trunc i64 {self._load_word(self._status, 0)} to i32")
 
@@ -286,9 +286,9 @@ class EntryCode:
         return self._load_word(needed, 1 + argument.result)
 
     def _parameters(self) -> Iterator[str]:
-        given = {each.parameter: each for each in self.arguments if each.parameter is not None}
+        by_parameter = {each.parameter: each for each in self.arguments if each.parameter is not None}
         for number in range(len(self.program.parameters)):
-            param, argument = self.program.entry.parameters[number], given[number]
+            param, argument = self.program.entry.parameters[number], by_parameter[number]
             type_ = llvm_type(argument.dtype)
             if not isinstance(param, Register):
                 pointer = f"%{argument.name}"

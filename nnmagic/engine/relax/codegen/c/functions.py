@@ -120,12 +120,12 @@ def compile_c_function(
         return [(var, _without_python(function)) for var, function in functions], []
 
     _, compiled, _ = compile_programs({ENTRY: program}, target, opt_level, emit)
-    parts = [part.module.inspect_source("ll") for part in compiled]
-    _refuse_libraries(title, parts)
-    parallel = threads and any("@__TVMBackendParallelLaunch" in part for part in parts)
-    parts = [part.replace(f"@{KERNEL_PREFIX}", f"@{name}.kernel_") for part in parts]
+    modules = [llvm.module.inspect_source("ll") for llvm in compiled]
+    _refuse_libraries(title, modules)
+    parallel = threads and any("@__TVMBackendParallelLaunch" in llvm for llvm in modules)
+    modules = [llvm.replace(f"@{KERNEL_PREFIX}", f"@{name}.kernel_") for llvm in modules]
     code = EntryCode(name, program, arguments, messages, parallel=parallel, wide=_is_wide(target))
-    return CFunction(name, title, arguments, messages, parallel, parts, code.text())
+    return CFunction(name, title, arguments, messages, parallel, modules, code.text())
 
 
 def _is_wide(target: tvm.target.Target) -> bool:
@@ -134,10 +134,10 @@ def _is_wide(target: tvm.target.Target) -> bool:
 
 def link(functions: Sequence[CFunction], more: str = "") -> ObjectCode:
     """Return the object code of functions, and of LLVM's text that calls them."""
-    parts = [part for function in functions for part in function.parts]
+    modules = [llvm for function in functions for llvm in function.parts]
     shared = runtime(parallel=any(function.parallel for function in functions))
-    own = shared + "\n".join(function.own for function in functions) + more
-    text = join_modules([*parts, *own_functions(parts)], own)
+    entries = shared + "\n".join(function.own for function in functions) + more
+    text = join_modules([*modules, *own_functions(modules)], entries)
     for name in undefined_functions(text):
         if name not in _MEMORY and not {name, name.removesuffix("f")} & _MATHEMATICS:
             what = ", ".join(f"@{function.title}" for function in functions)
@@ -170,24 +170,24 @@ def _refuse_checks(name: str, program: AotProgram) -> None:
                 )
 
 
-def _refuse_libraries(name: str, parts: Sequence[str]) -> None:
+def _refuse_libraries(name: str, modules: Sequence[str]) -> None:
     """Raise EngineError for what only NumPy, SciPy or Python compute."""
-    called = {function for part in parts for function in undefined_functions(part)}
+    called = {function for llvm in modules for function in undefined_functions(llvm)}
     defined = {
-        symbol for part in parts for symbol in re.findall(r"^define [^@]*@([\w.]+)\(", part, re.MULTILINE)
+        symbol for llvm in modules for symbol in re.findall(r"^define [^@]*@([\w.]+)\(", llvm, re.MULTILINE)
     }
     for symbol in sorted(called - defined):
         if symbol.startswith(lapack.PREFIX):
             message = f"@{name} cannot become C: it calls LAPACK's {symbol.removeprefix(lapack.PREFIX)}"
             raise engine_error(message, hint="pass the factors or the solution as a parameter")
-        if symbol.startswith(numpy_random.PREFIX) and not own_functions(parts, symbol):
+        if symbol.startswith(numpy_random.PREFIX) and not own_functions(modules, symbol):
             drawn = symbol.removeprefix(numpy_random.PREFIX)
             message = f"@{name} cannot become C: NumPy's own library draws {drawn}"
             raise engine_error(
                 message, hint="draw by rng.random() or rng.uniform(a, b), or pass the numbers as a parameter"
             )
-    for part in parts:
-        for symbol in _PYTHON.findall(part):
+    for llvm in modules:
+        for symbol in _PYTHON.findall(llvm):
             message = f"@{name} cannot become C: it calls {symbol}, which is Python's or TVM's"
             raise engine_error(message, hint="leave out what prints, calls back or sorts")
 
