@@ -2,70 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnmagic.cache import Entry
-from nnmagic.diagnostics import CompileError, Source, TinyNNError, TinyNNWarning
-from nnmagic.fork_safety import Lock
+from nnmagic.diagnostics import CompileError
 from nnmagic.functions.arguments import open_signatures
-from nnmagic.functions.arguments.argument_types import (
-    PYTHON_INTEGERS,
-    argument_type,
-    is_known_value,
-    plain_number,
-)
-from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.arguments.argument_types import argument_type, is_known_value
 from nnmagic.functions.caching.fingerprint import fingerprint
-from nnmagic.functions.captured import Captured
 from nnmagic.functions.cells.python_source import source_holder
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.function_attributes import FunctionAttributes
-from nnmagic.relay.types import AnyDim, TensorType, Type
-from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
+from nnmagic.functions.specializations import Specializations, Template
+from nnmagic.relay.types import Type
+from nnmagic.tinynn.program import ParameterInfo
 from nnmagic.tinynn.types.annotations import Generator
-from nnmagic.tracebacks import hide_frames, short_errors, warn_caller
+from nnmagic.tracebacks import hide_frames, short_errors
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnmagic.functions.cells.compile_cell import CompiledCell
     from nnmagic.functions.inspection.why import Why
     from nnmagic.rendering.output import Section
-
-#: After so many specializations a warning says how to compile once for all sizes.
-_MANY = 32
-
-
-@dataclass(frozen=True)
-class Template:
-    """A function before its types are known.
-
-    Attributes:
-        info: the function, with what is written of its types.
-        source: the whole cell.
-        captured: what its free names stand for, as the notebook had them when it was defined.
-        options: the options of each compilation.
-        key: equal only for the same definition with the same options and captured values.
-        cache: whether specializations use the caches.
-
-    """
-
-    info: FunctionInfo
-    source: Source
-    captured: Captured = field(repr=False)
-    options: Options
-    key: str
-    cache: bool
-    qualname: str | None = None
-    module: str | None = None
 
 
 class SpecializingFunction(FunctionAttributes):
@@ -84,12 +48,8 @@ class SpecializingFunction(FunctionAttributes):
     __slots__ = (
         "_bind",
         "_cache_info",
-        "_compiled",
-        "_compiling",
         "_known_as",
-        "_needed",
-        "_patterns",
-        "_sized",
+        "_specializations",
         "_takes_out",
         "_template",
         "_ufunc",
@@ -102,17 +62,11 @@ class SpecializingFunction(FunctionAttributes):
         names = {parameter.name for parameter in info.parameters}
         self._template = template
         self._cache_info = cache_info
-        self._compiled: dict[open_signatures.Key, CompiledFunction] = {}
-        #: For types of a call, the arguments that are known when the function is compiled for them.
-        self._needed: dict[open_signatures.Key, tuple[str, ...]] = {}
-        #: Types of calls whose sizes stand for the names of those of other parameters.
-        self._sized: set[open_signatures.Key] = set()
-        self._compiling = Lock()
+        self._specializations = Specializations(template, wrapped)
         self._ufunc: np.ufunc | None = None
         self._known_as: str | None = None
         self._takes_out = "out" not in names
         self._bind = open_signatures.binder(info)
-        self._patterns = [info.open.get(parameter.name) for parameter in info.parameters]
         names_of = template.qualname, template.module
         self._describe(info.name, *names_of, info.docstring, open_signatures.signature(info), wrapped)
 
@@ -123,7 +77,7 @@ class SpecializingFunction(FunctionAttributes):
                 kwargs["out"], out = out, None
             bound = self._bind(*args, **kwargs)
             types, values, arguments = self._arguments(bound)
-            compiled = self._for_arguments(types, values, arguments, bound)
+            compiled = self._specializations.for_arguments(types, values, arguments, bound)
             if any(parameter.destination in ("InOut", "Out") for parameter in compiled.__relay_parameters__):
                 arguments = self._change_arguments(compiled, arguments, bound)
         except (TypeError, ValueError, CompileError) as error:
@@ -170,7 +124,7 @@ class SpecializingFunction(FunctionAttributes):
         """
         bound = self._bind(*args, **kwargs)
         types, values, arguments = self._arguments(bound)
-        compiled = self._for_arguments(types, values, arguments, bound)
+        compiled = self._specializations.for_arguments(types, values, arguments, bound)
         return (compiled, *compiled._definition.call.split(list(arguments.values())))
 
     def _arguments(
@@ -181,7 +135,7 @@ class SpecializingFunction(FunctionAttributes):
         values: dict[str, object] = {}
         arguments: dict[str, Any] = {}
         converts = self._template.options.convert
-        for parameter, pattern, value in self._rows(bound):
+        for parameter, pattern, value in self._specializations.rows(bound):
             name = parameter.name
             if value is open_signatures.LEFT_OUT:
                 if not open_signatures.is_open(pattern):
@@ -195,135 +149,6 @@ class SpecializingFunction(FunctionAttributes):
                 arguments[name] = value
         return types, values, arguments
 
-    def _rows(self, bound: Sequence[Any]) -> list[tuple[Any, Any, Any]]:
-        """Return each parameter with what is written of its type and its argument."""
-        return list(zip(self._template.info.parameters, self._patterns, bound, strict=True))
-
-    @short_errors
-    def _for_arguments(
-        self,
-        types: dict[str, Type | Generator],
-        values: dict[str, object],
-        arguments: dict[str, Any],
-        bound: Sequence[Any],
-    ) -> CompiledFunction:
-        """Return the function compiled for a call; ``arguments`` loses the arguments that are known by then.
-
-        Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
-        """
-        key = open_signatures.specialization_key(types, values)
-        if (compiled := self._compiled.get(key)) is not None:
-            return compiled
-        sized = {**types, **self._sizes_of(bound)}
-        if key not in self._sized:
-            try:
-                return self._compiled_for(types, values, arguments, bound)
-            except TinyNNError as error:
-                if len(sized) == len(types):
-                    raise
-                refused = error
-            try:
-                compiled = self._compiled_for(sized, values, arguments, bound)
-            except TinyNNError:
-                raise refused from None
-            # The next call of these types need not fail first.
-            self._sized.add(key)
-            return compiled
-        return self._compiled_for(sized, values, arguments, bound)
-
-    def _sizes_of(self, bound: Sequence[Any]) -> dict[str, Type | Generator]:
-        """Return the types of parameters with named sizes, with the sizes of a call if they are possible."""
-        sizes: dict[str, int] = {}
-        types: dict[str, Type | Generator] = {}
-        for parameter, pattern, value in self._rows(bound):
-            if not isinstance(pattern, TensorType) or not isinstance(value, np.ndarray):
-                continue
-            for dim, size in zip(pattern.shape, value.shape, strict=False):
-                if isinstance(dim, AnyDim) and sizes.setdefault(str(dim.label), size) != size:
-                    return {}
-            if any(isinstance(dim, AnyDim) for dim in pattern.shape) and value.ndim == len(pattern.shape):
-                types[parameter.name] = replace(pattern, shape=value.shape)
-        return types if all(map(str.isidentifier, sizes)) else {}
-
-    def _compiled_for(
-        self,
-        types: dict[str, Type | Generator],
-        values: dict[str, object],
-        arguments: dict[str, Any],
-        bound: Sequence[Any],
-    ) -> CompiledFunction:
-        """Return the function compiled for types, and for the numbers of a call that it needs to know."""
-        key = open_signatures.specialization_key(types, values)
-        if (compiled := self._compiled.get(key)) is not None:
-            return compiled
-        rows = self._rows(bound)
-        numbers = {
-            parameter.name: number
-            for parameter, pattern, value in rows
-            if parameter.name in arguments and pattern in (None, *PYTHON_INTEGERS)
-            if (number := plain_number(value)) is not MISSING
-        }
-        needed = [name for name in self._needed.get(key, ()) if name in numbers]
-        refused = None
-        lists = [
-            parameter.name
-            for parameter, _, value in rows
-            if isinstance(value, list) and parameter.name in arguments
-        ]
-        try:
-            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
-        except TinyNNError as error:
-            refused = _of_lists(error, lists)
-            if len(needed) == len(numbers):
-                raise refused from None
-        if compiled is None:
-            try:
-                found = self._find_needed_numbers(types, values, numbers)
-            except TinyNNError as error:
-                raise refused if lists and refused is not None else error from None
-            needed = [name for name in numbers if name in found or name in needed]  # values may decide which
-            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
-            self._needed[key] = tuple(needed)
-        for name in needed:
-            del arguments[name]
-        return compiled
-
-    def _specialize_values(
-        self,
-        types: Mapping[str, Type | Generator],
-        values: Mapping[str, object],
-        constants: Mapping[str, object],
-    ) -> CompiledFunction:
-        """Return the function compiled with some more arguments known."""
-        dynamic = {name: type_ for name, type_ in types.items() if name not in constants}
-        return self._specialize(dynamic, {**values, **constants})
-
-    def _find_needed_numbers(
-        self,
-        types: Mapping[str, Type | Generator],
-        values: Mapping[str, object],
-        numbers: Mapping[str, object],
-    ) -> tuple[str, ...]:
-        """Return which numbers must be known for the function to be compiled.
-
-        Raises TinyNNError where it cannot be compiled with all of them.
-        """
-        needed = dict(numbers)
-
-        def compile_with(known: Mapping[str, object]) -> None:
-            dynamic = {name: type_ for name, type_ in types.items() if name not in known}
-            self._compile_quietly(dynamic, {**values, **known}, build=False)
-
-        compile_with(needed)
-        # What can be left out is left out for good: as many compilations as numbers, and not one
-        # for each subset of them.
-        for name in numbers if len(numbers) > 1 else ():
-            others = {other: number for other, number in needed.items() if other != name}
-            with contextlib.suppress(TinyNNError):
-                compile_with(others)
-                needed = others
-        return tuple(needed)
-
     @short_errors
     def specialize(
         self, types: Mapping[str, Type | Generator], values: Mapping[str, object]
@@ -332,56 +157,7 @@ class SpecializingFunction(FunctionAttributes):
 
         ``values``: those of parameters that are known when it is compiled. Raises TinyNNError.
         """
-        return self._specialize(types, values, build=False)
-
-    @short_errors
-    def _specialize(
-        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
-    ) -> CompiledFunction:
-        key = open_signatures.specialization_key(types, values)
-        compiled = self._compiled.get(key)
-        if compiled is None:
-            with self._compiling:
-                compiled = self._compiled.get(key) or self._compile(types, values, build=build)
-                self._compiled[key] = compiled
-            if len(self._compiled) == _MANY:
-                hint = 'name the sizes that vary, as in Tensor[("n", 3), f32]'
-                if numbers := sorted({name for names in self._needed.values() for name in names}):
-                    hint += f"; it is compiled for each value of {', '.join(numbers)}"
-                message = f"{self.name}() has been compiled for {_MANY} sets of types: {hint}"
-                warn_caller(message, TinyNNWarning)
-        return compiled
-
-    def _compile(
-        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
-    ) -> CompiledFunction:
-        cell = self._compile_quietly(types, values, build=build)
-        for warning in cell.warnings:
-            warn_caller(warning.render(), TinyNNWarning)
-        (compiled,) = cell.functions
-        return CompiledFunction(
-            compiled._definition,
-            compiled.cache_info,
-            qualname=self._template.qualname,
-            module=self._template.module,
-            wrapped=self._was_wrapped,
-        )
-
-    def _compile_quietly(
-        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
-    ) -> CompiledCell:
-        from nnmagic.functions.cells.compile_cell import compile_cell
-
-        template = self._template
-        given = Specialization(template.info.name, dict(types), dict(values))
-        return compile_cell(
-            template.source,
-            template.captured.namespace,
-            template.options,
-            cache=template.cache,
-            specialization=given,
-            build=build,
-        )
+        return self._specializations.specialize(types, values, build=False)
 
     @property
     def name(self) -> str:
@@ -391,7 +167,7 @@ class SpecializingFunction(FunctionAttributes):
     @property
     def specializations(self) -> tuple[CompiledFunction, ...]:
         """The compiled functions so far, one for each set of argument types, in the order of their calls."""
-        return tuple(self._compiled.values())
+        return tuple(self._specializations.compiled.values())
 
     @property
     @short_errors
@@ -400,7 +176,7 @@ class SpecializingFunction(FunctionAttributes):
 
         Raises RuntimeError before the first call.
         """
-        if not self._compiled:
+        if not self._specializations.compiled:
             message = f"{self.name} is compiled by its first call, for its types: call it, and ask then"
             raise RuntimeError(message)
         return self.specializations[-1].why
@@ -418,7 +194,7 @@ class SpecializingFunction(FunctionAttributes):
         """
         return tuple(
             f"{compiled.name}{compiled._format_signature()}{_shown_values(key)}"
-            for key, compiled in self._compiled.items()
+            for key, compiled in self._specializations.compiled.items()
         )
 
     @property
@@ -488,7 +264,7 @@ class SpecializingFunction(FunctionAttributes):
         raise TypeError(f"{self.name}() is compiled for each set of types: {hint}")
 
     def __reduce__(self) -> tuple[Callable[..., SpecializingFunction], tuple[object, ...], Any]:
-        known = tuple(self._compiled.items()), tuple(self._needed.items())
+        known = tuple(self._specializations.compiled.items()), tuple(self._specializations.needed.items())
         return _restored, (self._identity, self._template, self._cache_info, *known), self._attributes()
 
     @property
@@ -519,10 +295,13 @@ class SpecializingFunction(FunctionAttributes):
 
         lines = [f"{self.name}{self._format_signature()}: {self._state()}"]
         lines += [f"def {item}" for item in self.annotated]
-        return [plain("types", "\n".join(lines)), *(item._section() for item in self._compiled.values())]
+        return [
+            plain("types", "\n".join(lines)),
+            *(item._section() for item in self._specializations.compiled.values()),
+        ]
 
     def _state(self) -> str:
-        count = len(self._compiled)
+        count = len(self._specializations.compiled)
         if not count:
             return "compiled at its first call"
         return f"compiled for {count} set{'' if count == 1 else 's'} of types"
@@ -537,8 +316,7 @@ class SpecializingFunction(FunctionAttributes):
     def anew(self) -> SpecializingFunction:
         """Return an object for the same function, with what is compiled so far and no attributes yet."""
         other = SpecializingFunction(self._template, self._cache_info, wrapped=self._was_wrapped)
-        other._compiled, other._needed, other._compiling = self._compiled, self._needed, self._compiling
-        other._sized = self._sized
+        other._specializations = self._specializations
         return other
 
     def _of(self, function: FunctionType) -> SpecializingFunction:
@@ -565,19 +343,10 @@ def _restored(
         function._known_as = identity
         LOADED.put(Entry(("pickle",), fingerprints, {}, function, 0))
     for key, each in compiled:
-        function._compiled.setdefault(key, each)
+        function._specializations.compiled.setdefault(key, each)
     for key, names in needed:
-        function._needed.setdefault(key, names)
+        function._specializations.needed.setdefault(key, names)
     return function
-
-
-def _of_lists(error: TinyNNError, lists: Sequence[str]) -> TinyNNError:
-    """Return an error that says which argument is a list: what is written for arrays may not take one."""
-    first, *rest = error.diagnostics
-    if not lists or first.hint is not None:
-        return error
-    hint = f"`{lists[0]}` is a list, as the call gives it; give an array: numpy.asarray({lists[0]})"
-    return TinyNNError([replace(first, hint=hint), *rest])
 
 
 def _shown_values(key: open_signatures.Key) -> str:

@@ -235,7 +235,7 @@ def from_tuples(type_: ty.Type, value: Any, makers: Mapping[str, Maker]) -> obje
     if type_.name == ty.SET:
         return set(type_.names)
     if type_.name == ty.LIST:
-        return _listed(value[0], type_.names[0])
+        return _to_list(value[0], type_.names[0])
     if type_.name == ty.LISTS:
         return _lists(type_.names, *value)
     if type_.name == ty.ITEMS:
@@ -245,7 +245,7 @@ def from_tuples(type_: ty.Type, value: Any, makers: Mapping[str, Maker]) -> obje
     return maker(fields)
 
 
-def _listed(rows: np.ndarray, kind: str) -> list[Any]:
+def _to_list(rows: np.ndarray, kind: str) -> list[Any]:
     """Return the items of a list, which are numbers, or tuples of numbers of the dtypes that are named."""
     makers = [np.dtype(dtype).type for dtype in kind.split()[1:]]
     if not makers:
@@ -257,7 +257,7 @@ def _lists(
     names: Sequence[str], rows: np.ndarray, counts: np.ndarray, keys: Any = None
 ) -> list[Any] | dict[Any, Any]:
     """Return a list of lists, or a dictionary of lists, of all items and how many each has."""
-    items = iter(_listed(rows, names[0]))
+    items = iter(_to_list(rows, names[0]))
     lists = [[next(items) for _ in range(count)] for count in counts.tolist()]
     if keys is not None:
         return dict(zip(_keys(keys), lists, strict=True))

@@ -146,7 +146,7 @@ def _function(wrapped: WrappedFunction) -> Iterator[str]:
     yield f"    check(code, c_{function.name}::{function.name}_message)?;"
     for argument in wrapped.results:
         if argument.role == "made":
-            yield from _copy_made(argument)
+            yield from _copy_result(argument)
     values = ", ".join(_value(argument) for argument in wrapped.results)
     yield f"    Ok({values if len(results) == 1 else f'({values})'})"
     yield "}"
@@ -174,7 +174,7 @@ def _count(argument: CArgument) -> str:
     return f"({sizes}) as usize" if sizes else "1"
 
 
-def _copy_made(argument: CArgument) -> Iterator[str]:
+def _copy_result(argument: CArgument) -> Iterator[str]:
     """Yield what copies a result that the function has allocated, and frees it."""
     name = argument.name
     yield f"    let {name} = unsafe {{"

@@ -204,7 +204,7 @@ class _Defunctionalization:
                 case ir.GlobalVar(name=name), ir.GlobalVar() if name in self.renamed:
                     return replace(new, name=self.renamed[name], checked_type=None)
                 case ir.Constructor(), _:
-                    return self._converted(old)
+                    return self._convert(old)
                 case ir.Function(), ir.Function() if old is not function and not is_opaque(old):
                     own = variables.get(names[old]) if old in names else None
                     return self._close(old, replace(new, ret_type=self._result(old)), own, types)
@@ -287,13 +287,13 @@ class _Defunctionalization:
             self._globals[function.name] = ir.Call(constructor, ())
         return self._globals[function.name]
 
-    def _converted(self, constructor: ir.Constructor) -> ir.Constructor:
+    def _convert(self, constructor: ir.Constructor) -> ir.Constructor:
         return self._constructors.get((constructor.belong_to.name, constructor.tag), constructor)
 
     def _pattern(self, pattern: ir.Pattern) -> ir.Pattern:
         match pattern:
             case ir.PatternConstructor(constructor=constructor, patterns=parts):
-                return ir.PatternConstructor(self._converted(constructor), tuple(map(self._pattern, parts)))
+                return ir.PatternConstructor(self._convert(constructor), tuple(map(self._pattern, parts)))
             case ir.PatternTuple(patterns=parts):
                 return ir.PatternTuple(tuple(map(self._pattern, parts)))
         return pattern

@@ -43,6 +43,7 @@ from nnmagic.tinynn.elaborate.function_signatures import (
     elaborate_formals,
     elaborate_signature,
     find_all_formals,
+    is_inlined,
     returns,
     without_numbers,
 )
@@ -61,7 +62,7 @@ from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import ANEW
 from nnmagic.tinynn.elaborate.type_declarations import declare_types
-from nnmagic.tinynn.namespace.library_functions import TRANSFORMATIONS, library_function
+from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import Specialization
 from nnmagic.tinynn.syntax import tree
@@ -96,7 +97,7 @@ def elaborate_cell(
     templates = {
         name: cell.funcs[name]
         for name, signature in signatures.items()
-        if signature.open or _is_inlined(cell.funcs[name], signature, specialization)
+        if signature.open or is_inlined(cell.funcs[name], signature, specialization)
     }
     for name, definition in templates.items():
         _declare_template(ctx, definition, signatures.pop(name))
@@ -261,28 +262,6 @@ def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, specialization: Spe
 
     return attr.evolve(
         cell, funcs={**cell.funcs, function.name: attr.evolve(function, body=rename(function.body))}
-    )
-
-
-def _is_inlined(
-    definition: tree.DefinitionNode, signature: Signature, specialization: Specialization | None
-) -> bool:
-    """Return whether calls inline a function with types: it gives functions, or differentiates its own."""
-    mentioned = find_mentioned_names(definition.body)
-    if definition.name in mentioned or (specialization and definition.name == specialization.name):
-        return False
-    if any(isinstance(type_, ty.FuncType) for _, type_ in signature.parameters):
-        return not mentioned.isdisjoint(TRANSFORMATIONS)
-    inner = {node.name for node in walk(definition.body) if isinstance(node, tree.DefinitionNode)}
-    returned = [
-        part
-        for node in walk(definition.body, into_functions=False)
-        if isinstance(node, ast.Return)
-        for part in (node.value.values if isinstance(node.value, ast.Tuple) else [node.value])
-    ]
-    return definition.ret_type is None and any(
-        isinstance(part, tree.Lambda) or (isinstance(part, ast.Var) and part.id.name in inner)
-        for part in returned
     )
 
 

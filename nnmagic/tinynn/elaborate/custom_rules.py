@@ -240,7 +240,7 @@ class _Custom:
         ]
         tangents, cotangent = _variables("d", type_, place)
         pairs = iter(zip(residual_vars, types, strict=True))
-        operands = [*self.nondiff, v.Operand(_restored(residuals[0], pairs), place)]
+        operands = [*self.nondiff, v.Operand(_restore(residuals[0], pairs), place)]
 
         def run_backward() -> v.Computed:
             gradients = self._apply(backward, [*operands, v.Operand(cotangent, place)])
@@ -269,7 +269,7 @@ class _Custom:
         gradients = list[v.Computed | None]()
         for number, (argument, item) in enumerate(zip(self.chosen, items, strict=True)):
             what = f"gradient {number} of the backward function"
-            gradients += _fitted(argument.value, v.Operand(item, returned.span), what)
+            gradients += _fit_tensors(argument.value, v.Operand(item, returned.span), what)
         remaining = iter(gradients)
         letters = [(next(remaining), letter) if letter != "r" else (None, letter) for letter in self.letters]
         self.letters = [letter if gradient or letter == "r" else "n" for gradient, letter in letters]
@@ -288,7 +288,7 @@ class _Custom:
 
         def run() -> v.Computed:
             result, tangent = self._tangent_of(type_, moved)
-            parts = _fitted(like, tangent, "the tangent of the result")
+            parts = _fit_tensors(like, tangent, "the tangent of the result")
             primals = iter(_float_parts(result.expr, type_))
             exprs = [
                 call_operator("zeros_like", [own], own.span) if part is None else part.expr
@@ -351,14 +351,14 @@ class _Custom:
         names = [name, *(f"{stem.removesuffix('_primal')}_{word}#{number}" for word in places)]
         rule = CustomRule(self.custom.kind, tuple(names[1:]), "".join(self.letters) + "r" * len(captured))
         closed = [
-            self._closed(function, name, list(captured), place)
+            self._close_over(function, name, list(captured), place)
             for function, place in zip(functions, (count, *places.values()), strict=True)
         ]
         closed[0] = replace(closed[0], attrs=rule.attrs())
         return self.ctx.resolver.linker.link(dict(zip(names, closed, strict=True)))[name], list(captured)
 
     @staticmethod
-    def _closed(function: ir.Function, name: str, captured: Sequence[ir.Var], place: int) -> ir.Function:
+    def _close_over(function: ir.Function, name: str, captured: Sequence[ir.Var], place: int) -> ir.Function:
         """Return a function that takes what it captures, at a place of its parameters, and passes it on."""
         new: dict[ir.Expr, ir.Var] = {
             var: ir.Var(var.name_hint, var.type_annotation, span=var.span) for var in captured
@@ -445,7 +445,7 @@ def _float_parts(expr: ir.Expr, type_: Type) -> list[ir.Expr]:
     return [expr] if _is_float(type_) else []
 
 
-def _fitted(value: v.Value, operand: v.Operand, what: str) -> list[v.Computed | None]:
+def _fit_tensors(value: v.Value, operand: v.Operand, what: str) -> list[v.Computed | None]:
     """Return the cotangents or tangents of the tensors of a value; None for zeros. Raises RefusalError."""
     is_none = operand.value == v.Known(None)
     if isinstance(value, v.TupleOf):
@@ -457,7 +457,9 @@ def _fitted(value: v.Value, operand: v.Operand, what: str) -> list[v.Computed | 
             )
         items = [operand.value] * len(value.items) if is_none else parts
         pairs = zip(value.items, items, strict=True)
-        return [leaf for inner, item in pairs for leaf in _fitted(inner, replace(operand, value=item), what)]
+        return [
+            leaf for inner, item in pairs for leaf in _fit_tensors(inner, replace(operand, value=item), what)
+        ]
     if not isinstance(value, v.Computed) or not isinstance(value.type, TensorType):
         return []
     if is_none or not _is_float(value.type):
@@ -484,8 +486,8 @@ def _residuals(operand: v.Operand, residuals: list[v.Computed]) -> v.Value:
     return value if isinstance(value, v.Computed) else computed
 
 
-def _restored(value: v.Value, residuals: Iterator[tuple[ir.Var, v.Computed]]) -> v.Value:
+def _restore(value: v.Value, residuals: Iterator[tuple[ir.Var, v.Computed]]) -> v.Value:
     """Return residuals over the parameters that stand for their tensors."""
     if isinstance(value, v.TupleOf):
-        return replace(value, items=tuple(_restored(item, residuals) for item in value.items), whole=None)
+        return replace(value, items=tuple(_restore(item, residuals) for item in value.items), whole=None)
     return replace(value, expr=next(residuals)[0]) if isinstance(value, v.Computed) else value

@@ -26,6 +26,7 @@ from nnmagic.tinynn.elaborate.conversions import convert_to_declared, refine
 from nnmagic.tinynn.elaborate.function_bodies import declares_none
 from nnmagic.tinynn.elaborate.templates import fit_pattern
 from nnmagic.tinynn.namespace.compiled_values import as_compiled_function
+from nnmagic.tinynn.namespace.library_functions import TRANSFORMATIONS
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
@@ -270,3 +271,25 @@ def _check_open_default(name: str, value: v.Operand, type_: ty.Type | None = Non
             hint = "leave the default out, and give a function in each call"
         message = f"the default of `{name}` is {describe(value.value)} that is not known at compile time"
         raise v.RefusalError(message, value.span, hint=hint) from None
+
+
+def is_inlined(
+    definition: tree.DefinitionNode, signature: Signature, specialization: Specialization | None
+) -> bool:
+    """Return whether calls inline a function with types: it gives functions, or differentiates its own."""
+    mentioned = find_mentioned_names(definition.body)
+    if definition.name in mentioned or (specialization and definition.name == specialization.name):
+        return False
+    if any(isinstance(type_, ty.FuncType) for _, type_ in signature.parameters):
+        return not mentioned.isdisjoint(TRANSFORMATIONS)
+    inner = {node.name for node in walk(definition.body) if isinstance(node, tree.DefinitionNode)}
+    returned = [
+        part
+        for node in walk(definition.body, into_functions=False)
+        if isinstance(node, ast.Return)
+        for part in (node.value.values if isinstance(node.value, ast.Tuple) else [node.value])
+    ]
+    return definition.ret_type is None and any(
+        isinstance(part, tree.Lambda) or (isinstance(part, ast.Var) and part.id.name in inner)
+        for part in returned
+    )

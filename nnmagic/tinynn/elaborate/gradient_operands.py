@@ -26,7 +26,7 @@ def operands_in_order(function: v.Operand, operands: Sequence[v.Operand], span: 
 
     Those that follow one that is left out, and those that have no place, keep their names.
     """
-    value = _differentiated(function)
+    value = _differentiate(function)
     if not isinstance(value, WithParameters):
         return list(operands)
     bind_arguments(name_of(value), value.parameters, operands, span)
@@ -39,7 +39,7 @@ def operands_in_order(function: v.Operand, operands: Sequence[v.Operand], span: 
     return [*ordered, *named.values()]
 
 
-def _differentiated(function: v.Operand) -> v.Value:
+def _differentiate(function: v.Operand) -> v.Value:
     """Return the function whose parameters a gradient has, or the function itself."""
     value = function.value
     while isinstance(value, v.GradientOf) and value.kind in _OF_PARAMETERS:
@@ -72,7 +72,7 @@ def parameter_number(gradient: v.GradientOf, number: int, count: int, span: Span
 
 def formals_of(function: v.Operand) -> tuple[v.Formal, ...]:
     """Return the parameters of a function, as far as they are known."""
-    value = _differentiated(function)
+    value = _differentiate(function)
     return value.parameters if isinstance(value, WithParameters) else ()
 
 

@@ -284,3 +284,18 @@ def is_minus_one(index: ast.Expr) -> bool:
         case ast.Call(func_name=ast.Op(name=BuiltinOp.USub), params=[ast.Constant(value=1)]):
             return True
     return False
+
+
+def sorted_in_place(stmt: ast.Stmt) -> str:
+    """Return the name in ``name.sort()``, which is written ``name[...] = value``; "" of other statements."""
+    match stmt:
+        case tree.Unpack(
+            targets=[
+                ast.Call(
+                    func_name=ast.Op(name=BuiltinOp.Subscript),
+                    params=[ast.Var(id=ast.Id(name=name)), ast.Tuple(values=[tree.EllipsisLiteral()])],
+                )
+            ]
+        ):
+            return str(name)
+    return ""

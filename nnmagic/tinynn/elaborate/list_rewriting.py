@@ -16,7 +16,7 @@ from synr.ast import BuiltinOp
 
 from nnmagic.tinynn.analysis.bound_names import bound_names_of, find_mentioned_names, walk
 from nnmagic.tinynn.elaborate.context import Elaboration, ListNames
-from nnmagic.tinynn.elaborate.list_items import is_minus_one, list_to_change, read_last
+from nnmagic.tinynn.elaborate.list_items import is_minus_one, list_to_change, read_last, sorted_in_place
 from nnmagic.tinynn.syntax import tree, tree_building
 from nnmagic.tinynn.syntax.tree_building import map_parts, operation, subscript
 from nnmagic.tinynn.values import values as v
@@ -379,7 +379,7 @@ class _Rewriter:
             yield from self._drop(stmt, name)
         elif isinstance(stmt, ast.Assign) and name in self.names:
             yield from self._assign(stmt, name)
-        elif (sorted_name := _sorted_in_place(stmt)) in self.names:
+        elif (sorted_name := sorted_in_place(stmt)) in self.names:
             variable = tree_building.variable(stmt.span, sorted_name)
             call = ast.Call(stmt.span, tree_building.variable(stmt.span, "sorted"), [variable], {})
             yield from self._assign(ast.Assign(stmt.span, [variable], None, call), sorted_name)
@@ -487,18 +487,3 @@ class _Rewriter:
 
 def _number(span: ast.Span, number: int) -> ast.Constant:
     return ast.Constant(span, number)
-
-
-def _sorted_in_place(stmt: ast.Stmt) -> str:
-    """Return the name in ``name.sort()``, which is written ``name[...] = value``; "" of other statements."""
-    match stmt:
-        case tree.Unpack(
-            targets=[
-                ast.Call(
-                    func_name=ast.Op(name=BuiltinOp.Subscript),
-                    params=[ast.Var(id=ast.Id(name=name)), ast.Tuple(values=[tree.EllipsisLiteral()])],
-                )
-            ]
-        ):
-            return str(name)
-    return ""

@@ -206,15 +206,16 @@ def with_columns(items: v.ListOfRows, columns: v.Columns, span: Span) -> v.ListO
 
 
 def _other_columns(columns: v.Columns, own: v.Columns, span: Span) -> v.RefusalError:
-    what = f"tuples of {_shown(own)}" if own else "no tuples of as many numbers"
-    message = f"the items of a list are tuples of {_shown(columns)} before this, and {what} here"
+    what = f"tuples of {_format_columns(own)}" if own else "no tuples of as many numbers"
+    message = f"the items of a list are tuples of {_format_columns(columns)} before this, and {what} here"
     return v.RefusalError(message, span, hint="begin with a tuple that holds all, as in [(0.0, 0)]")
 
 
-def _shown(columns: v.Columns) -> str:
+def _format_columns(columns: v.Columns) -> str:
     """Write columns as the tuples are read."""
     shown = (
-        _shown(column) if isinstance(column, tuple) else dtype_short_name(column.dtype) for column in columns
+        _format_columns(column) if isinstance(column, tuple) else dtype_short_name(column.dtype)
+        for column in columns
     )
     return f"({', '.join(shown)})"
 

@@ -136,7 +136,7 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
             # knows.
             if len(given) != len(items):
                 if is_empty_list(value):
-                    return _widen_empty_list(_rebuilt(plan))
+                    return _widen_empty_list(_rebuild(plan))
                 rows = as_rows(value) if plan.written == "list" else None
                 return None if rows is None else _widen_list(plan, rows)
             if isinstance(value, v.ListOfRows) and plan.columns != value.columns:
@@ -173,7 +173,7 @@ def _merge_dictionaries(one: v.Value, other: v.Value) -> MergePlan | None:
 def _widen_by_dictionary(plan: Items, value: v.Value) -> MergePlan | None:
     """Widen the plan of a table, or of a dictionary that has other keys."""
     if not plan.is_hashed:
-        return _merge_dictionaries(_rebuilt(plan), value)
+        return _merge_dictionaries(_rebuild(plan), value)
     if not tables.is_dictionary(value) or v.is_set(value) is not (plan.items[-1] == Same(v.Known(None))):
         return None
     if tables.is_empty(value):
@@ -197,7 +197,7 @@ def _widen_list(plan: Items, value: v.Value) -> MergePlan | None:
         if rows is None or _dtype_of(rows.rows.type) != _dtype_of(types[0].type):
             return None
         return widen(as_expressions(plan), rows)
-    own = as_rows(_rebuilt(plan))
+    own = as_rows(_rebuild(plan))
     assert isinstance(value, v.ListOfRows)
     if own is None or _dtype_of(own.rows.type) != _dtype_of(value.rows.type):
         return None
@@ -222,7 +222,7 @@ def _of_any_length(plan: MergePlan) -> MergePlan | None:
     return replace(plan, items=(replace(rows, type=replace(rows.type, shape=(ty.AnyDim(), *sizes))),))
 
 
-def _rebuilt(plan: MergePlan) -> v.Value:
+def _rebuild(plan: MergePlan) -> v.Value:
     """Return a value as it is where the values of a plan have merged."""
     return rebuild(plan, iter([ir.Var("value", part.type) for part in types_of(plan)]))
 

@@ -47,14 +47,14 @@ class ProgramCompiler:
 
     def compile(self, entry: str) -> Module:
         """Return the control flow of a function, and of all functions that it needs."""
-        self.need(entry)
+        self.require(entry)
         while self.waiting:
             name = self.waiting.pop()
             function = _unmark_kernels(self.module.functions[name])
             self.functions[name] = _FunctionCompiler(self, name, function).compile()
         return replace(self.module, functions=self.functions)
 
-    def need(self, name: str) -> None:
+    def require(self, name: str) -> None:
         """Note that the interpreter may call a function of the module."""
         if name not in self.functions:
             self.functions[name] = self.module.functions[name]
@@ -107,7 +107,7 @@ class _FunctionCompiler:
 
     def compile(self) -> ir.Function:
         self._place_nodes()
-        self._find_used()
+        self._find_uses()
         return replace(self.root, body=run(self._scope(self.scopes.outermost, self.root.body)))
 
     # What every node is, and where
@@ -183,7 +183,7 @@ class _FunctionCompiler:
 
     # What the control flow and the kernels need
 
-    def _find_used(self) -> None:
+    def _find_uses(self) -> None:
         """Mark what is used, users first; unused nodes other than barriers are dropped."""
         self._use(self.root.body)
         for node in reversed(list(dict.fromkeys(self.scopes.order))):
@@ -240,7 +240,7 @@ class _FunctionCompiler:
                 message = f"{name} is an operator, which is no value; write a fn that calls it"
                 raise engine_error(message, node.span)
             case ir.GlobalVar(name=name):
-                self.program.need(name)
+                self.program.require(name)
         if isinstance(node, _ATOMS):
             return node
         owner = self.owner.get(node)
@@ -279,11 +279,11 @@ class _FunctionCompiler:
                     after.add(node)
                     late.append(node)
                 else:
-                    bindings.append((self._target(node), (yield self._named(function, node))))
+                    bindings.append((self._target(node), (yield self._with_names(function, node))))
             if inside:
                 bindings += self._kernel(function, inside)
             for node in late:
-                value = yield self._named(function, node)
+                value = yield self._with_names(function, node)
                 bindings.append((self._target(node), value))
         body = self._name(function, result)
         if bindings and bindings[-1][0] is body:
@@ -292,7 +292,7 @@ class _FunctionCompiler:
             body = ir.Let(var, value, body)
         return body
 
-    def _named(self, function: ir.Function, node: ir.Expr) -> Steps[ir.Expr]:
+    def _with_names(self, function: ir.Function, node: ir.Expr) -> Steps[ir.Expr]:
         """Return a node that no kernel computes, with names for what it is computed from."""
 
         def name(operand: ir.Expr) -> ir.Expr:

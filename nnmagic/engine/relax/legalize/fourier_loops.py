@@ -303,11 +303,11 @@ class Fourier:
             return numbers.each(self.points, mirror)
 
         def packed() -> Stmt:
-            return numbers.each(self.points, lambda k: put(k, self._packed(source, k)))
+            return numbers.each(self.points, lambda k: put(k, self._pack(source, k)))
 
         return branch(self.is_packed, packed, plain)
 
-    def _packed(self, source: PrimExpr, k: PrimExpr) -> numbers.Number:
+    def _pack(self, source: PrimExpr, k: PrimExpr) -> numbers.Number:
         """Return a point that stands for two real numbers, or for two frequencies."""
         inner = self.frame.inner
         if self.frame.kind == "from real":
@@ -331,12 +331,12 @@ class Fourier:
 
         def packed() -> Stmt:
             if self.frame.kind == "from real":
-                return numbers.each(self.frame.kept, lambda k: self.put(target, k, self._unpacked(get, k)))
+                return numbers.each(self.frame.kept, lambda k: self.put(target, k, self._unpack(get, k)))
             return numbers.each(self.points, lambda k: self._put_both(target, k, get(k)))
 
         return branch(self.is_packed, packed, plain)
 
-    def _unpacked(self, get: Callable[[PrimExpr], numbers.Number], k: PrimExpr) -> numbers.Number:
+    def _unpack(self, get: Callable[[PrimExpr], numbers.Number], k: PrimExpr) -> numbers.Number:
         """Return a frequency of real numbers, two of which were a point."""
         last = k == self.points
         x = get(tirx.if_then_else(last, as_expr(0), k))

@@ -85,12 +85,10 @@ class Columns:
         unrolled = [radix for radix in radices if static_rows is not None or radix <= _LARGEST_UNROLLED]
         # The smallest radix needs no test: what is left has no other factor if all other radices
         # fail.
-        choice = self._pass(unrolled[-1], partial(self._unrolled, unrolled[-1], roots))
+        choice = self._pass(unrolled[-1], partial(self._unroll, unrolled[-1], roots))
         for radix in unrolled[-2::-1]:
             divides = tirx.floormod(self.left.get(), radix) == 0
-            choice = tirx.IfThenElse(
-                divides, self._pass(radix, partial(self._unrolled, radix, roots)), choice
-            )
+            choice = tirx.IfThenElse(divides, self._pass(radix, partial(self._unroll, radix, roots)), choice)
         if len(unrolled) < len(radices):
             choice = self._by_loops(radices[: len(radices) - len(unrolled)], rows, roots, choice)
         return sequence([*begin, tirx.While(self.left.get() > 1, choice)])
@@ -117,7 +115,7 @@ class Columns:
             ]
         )
 
-    def _unrolled(self, radix: int, roots: Pair, turn: Turn) -> Stmt:
+    def _unroll(self, radix: int, roots: Pair, turn: Turn) -> Stmt:
         """Do the transforms of a turn of a pass, with a statement for each number."""
         lanes = self.lanes
         statements, turns = local_pair(radix, self.dtype)
@@ -167,7 +165,7 @@ class Columns:
                 tirx.Bind(radix, chosen.get()),
                 *allocation,
                 loop("j", tirx.floordiv(radix, 2), fill),
-                self._pass(radix, partial(self._looped, most, table, roots)),
+                self._pass(radix, partial(self._loop, most, table, roots)),
             ]
         )
         return sequence(
@@ -179,7 +177,7 @@ class Columns:
             ]
         )
 
-    def _looped(self, most: int, table: Pair, roots: Pair, turn: Turn) -> Stmt:
+    def _loop(self, most: int, table: Pair, roots: Pair, turn: Turn) -> Stmt:
         """Do the transforms of a turn, of a radix of which half is ``most`` at most, as ``butterfly`` does.
 
         ``table``: the roots of one by the number of a result and of an operand.

@@ -79,16 +79,16 @@ def _of_count(function: CFunction, signature: str) -> str:
         before = ["  %size = sext i32 %count to i64"]
         sizes = ["i64 %size"] if len(inputs) > 1 else []
         wanted = "%count" if sizes else shape[0]
-        return _checked(_returning(function, parameters, ["ptr %values", *sizes], result, before), wanted)
+        return _check_first(_returning(function, parameters, ["ptr %values", *sizes], result, before), wanted)
     before = []
     for number in range(len(inputs)):
         before.append(f"  %at{number} = getelementptr double, ptr %values, i64 {number}")
         before.append(f"  %value{number} = load double, ptr %at{number}")
     values = [f"double %value{number}" for number in range(len(inputs))]
-    return _checked(_returning(function, parameters, values, result, before), str(len(inputs)))
+    return _check_first(_returning(function, parameters, values, result, before), str(len(inputs)))
 
 
-def _checked(text: str, wanted: str) -> str:
+def _check_first(text: str, wanted: str) -> str:
     """Return a function of ``%count`` values that returns NaN where it is not the count that is wanted."""
     head, _, body = text.partition("{\n")
     check = f"  %fits = icmp eq i32 %count, {wanted}\n  br i1 %fits, label %go, label %wrong\n"

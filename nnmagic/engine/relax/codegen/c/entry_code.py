@@ -121,7 +121,7 @@ class EntryCode:
     def _constants(self) -> Iterator[str]:
         for number, constant in enumerate(self.program.constants):
             data = np.ascontiguousarray(constant).tobytes()
-            text = f"[{len(data)} x i8] {_quoted(data)}, align {ALIGNMENT}"
+            text = f"[{len(data)} x i8] {_quote(data)}, align {ALIGNMENT}"
             yield f"@{self.name}.constant{number} = internal constant {text}"
         symbols = self._constant_symbols()
         words = ", ".join(f"i64 ptrtoint (ptr {symbol} to i64)" for symbol in symbols)
@@ -133,7 +133,7 @@ class EntryCode:
         symbols = {code: f"@{self.name}.message{code}" for code in texts}
         for code, text in texts.items():
             data = text.encode() + b"\0"
-            yield f"{symbols[code]} = internal constant [{len(data)} x i8] {_quoted(data)}"
+            yield f"{symbols[code]} = internal constant [{len(data)} x i8] {_quote(data)}"
         yield f"define ptr @{self.name}_message(i32 signext %code) {{"
         yield "  switch i32 %code, label %unknown ["
         yield from (f"    i32 {code}, label %code{code}" for code in texts)
@@ -175,7 +175,7 @@ class EntryCode:
     def _load_word(self, pointer: str, number: int) -> str:
         return self._new(f"load i64, ptr {self._word(pointer, number)}")
 
-    def _aligned(self, address: str) -> str:
+    def _align(self, address: str) -> str:
         more = self._new(f"add i64 {address}, {ALIGNMENT - 1}")
         return self._new(f"and i64 {more}, {-ALIGNMENT}")
 
@@ -190,7 +190,7 @@ class EntryCode:
         self._status = self._new("alloca i64")
         sizes = self._sizes()
         memory = self._memory(sizes, needed)
-        begin = self._aligned(self._address(memory))
+        begin = self._align(self._address(memory))
         state = self._new(f"inttoptr i64 {begin} to ptr")
         if self._state:
             self._add(f"call void @llvm.memset.p0.i64(ptr {state}, i8 0, i64 {8 * self._state}, i1 false)")
@@ -246,12 +246,12 @@ class EntryCode:
     def _value_of(self, parameter: int) -> str:
         """Return an integer that is a parameter as i64."""
         (given,) = (argument for argument in self.arguments if argument.parameter == parameter)
-        value = self._loaded(given) if given.is_pointer else f"%{given.name}"
+        value = self._load(given) if given.is_pointer else f"%{given.name}"
         if (type_ := llvm_type(given.dtype)) == "i64":
             return value
         return self._new(f"{'zext' if given.dtype[0] in 'ub' else 'sext'} {type_} {value} to i64")
 
-    def _loaded(self, argument: CArgument) -> str:
+    def _load(self, argument: CArgument) -> str:
         return self._new(f"load {llvm_type(argument.dtype)}, ptr %{argument.name}")
 
     def _memory(self, sizes: Sequence[str], needed: str) -> str:
@@ -276,7 +276,7 @@ class EntryCode:
             if not copies:
                 end = self._new(f"sub i64 {self._load_word(needed, 0)}, {ALIGNMENT}")
                 end = self._new(f"add i64 {begin}, {end}")
-            copies.append(self._aligned(end))
+            copies.append(self._align(end))
             end = self._new(f"add i64 {copies[-1]}, {self._bytes_of(argument, needed)}")
         return copies
 
@@ -297,7 +297,7 @@ class EntryCode:
                     self._add(f"store {type_} %{argument.name}, ptr {pointer}")
                 yield f"i64 {self._address(pointer)}"
                 continue
-            value = self._loaded(argument) if argument.is_pointer else f"%{argument.name}"
+            value = self._load(argument) if argument.is_pointer else f"%{argument.name}"
             if argument.dtype == "float16":
                 type_, value = "half", self._new(f"bitcast i16 {value} to half")
             yield f"{type_} {value}"
@@ -392,6 +392,6 @@ def _forward(name: str, parameters: str, callee: str, values: str) -> str:
     return f"define signext i32 @{name}({parameters}) {{\n{body}}}"
 
 
-def _quoted(data: bytes) -> str:
+def _quote(data: bytes) -> str:
     """Return bytes as LLVM writes them."""
     return f'c"{_WRITTEN[np.frombuffer(data, np.uint8)].tobytes().decode()}"'

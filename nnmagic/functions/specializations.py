@@ -1,0 +1,260 @@
+"""Compile a function without types for the types of its calls, and hold what was compiled so far."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnmagic.diagnostics import Source, TinyNNError, TinyNNWarning
+from nnmagic.fork_safety import Lock
+from nnmagic.functions.arguments import open_signatures
+from nnmagic.functions.arguments.argument_types import PYTHON_INTEGERS, plain_number
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.captured import Captured
+from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.relay.types import AnyDim, TensorType, Type
+from nnmagic.tinynn.program import MISSING, FunctionInfo, Specialization
+from nnmagic.tinynn.types.annotations import Generator
+from nnmagic.tracebacks import short_errors, warn_caller
+
+if TYPE_CHECKING:
+    from nnmagic.functions.cells.compile_cell import CompiledCell
+
+#: After so many specializations a warning says how to compile once for all sizes.
+_MANY = 32
+
+
+@dataclass(frozen=True)
+class Template:
+    """A function before its types are known.
+
+    Attributes:
+        info: the function, with what is written of its types.
+        source: the whole cell.
+        captured: what its free names stand for, as the notebook had them when it was defined.
+        options: the options of each compilation.
+        key: equal only for the same definition with the same options and captured values.
+        cache: whether specializations use the caches.
+
+    """
+
+    info: FunctionInfo
+    source: Source
+    captured: Captured = field(repr=False)
+    options: Options
+    key: str
+    cache: bool
+    qualname: str | None = None
+    module: str | None = None
+
+
+class Specializations:
+    """What a function without types was compiled to; any thread may call it.
+
+    compiled: the functions by the types of calls. needed: for types of a call, the arguments that are known
+    when the function is compiled for them. wrapped: the function of Python that it was made from, if any.
+    """
+
+    def __init__(self, template: Template, wrapped: FunctionType | ModuleType | None) -> None:
+        self.template = template
+        self.wrapped = wrapped
+        self.compiled: dict[open_signatures.Key, CompiledFunction] = {}
+        self.needed: dict[open_signatures.Key, tuple[str, ...]] = {}
+        #: Types of calls whose sizes stand for the names of those of other parameters.
+        self._sized: set[open_signatures.Key] = set()
+        self._compiling = Lock()
+        info = template.info
+        self._patterns = [info.open.get(parameter.name) for parameter in info.parameters]
+
+    def rows(self, bound: Sequence[Any]) -> list[tuple[Any, Any, Any]]:
+        """Return each parameter with what is written of its type and its argument."""
+        return list(zip(self.template.info.parameters, self._patterns, bound, strict=True))
+
+    @short_errors
+    def for_arguments(
+        self,
+        types: dict[str, Type | Generator],
+        values: dict[str, object],
+        arguments: dict[str, Any],
+        bound: Sequence[Any],
+    ) -> CompiledFunction:
+        """Return the function compiled for a call; ``arguments`` loses the arguments that are known by then.
+
+        Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
+        """
+        key = open_signatures.specialization_key(types, values)
+        if (compiled := self.compiled.get(key)) is not None:
+            return compiled
+        sized = {**types, **self._sizes_of(bound)}
+        if key not in self._sized:
+            try:
+                return self._compiled_for(types, values, arguments, bound)
+            except TinyNNError as error:
+                if len(sized) == len(types):
+                    raise
+                refused = error
+            try:
+                compiled = self._compiled_for(sized, values, arguments, bound)
+            except TinyNNError:
+                raise refused from None
+            # The next call of these types need not fail first.
+            self._sized.add(key)
+            return compiled
+        return self._compiled_for(sized, values, arguments, bound)
+
+    def _sizes_of(self, bound: Sequence[Any]) -> dict[str, Type | Generator]:
+        """Return the types of parameters with named sizes, with the sizes of a call if they are possible."""
+        sizes: dict[str, int] = {}
+        types: dict[str, Type | Generator] = {}
+        for parameter, pattern, value in self.rows(bound):
+            if not isinstance(pattern, TensorType) or not isinstance(value, np.ndarray):
+                continue
+            for dim, size in zip(pattern.shape, value.shape, strict=False):
+                if isinstance(dim, AnyDim) and sizes.setdefault(str(dim.label), size) != size:
+                    return {}
+            if any(isinstance(dim, AnyDim) for dim in pattern.shape) and value.ndim == len(pattern.shape):
+                types[parameter.name] = replace(pattern, shape=value.shape)
+        return types if all(map(str.isidentifier, sizes)) else {}
+
+    def _compiled_for(
+        self,
+        types: dict[str, Type | Generator],
+        values: dict[str, object],
+        arguments: dict[str, Any],
+        bound: Sequence[Any],
+    ) -> CompiledFunction:
+        """Return the function compiled for types, and for the numbers of a call that it needs to know."""
+        key = open_signatures.specialization_key(types, values)
+        if (compiled := self.compiled.get(key)) is not None:
+            return compiled
+        rows = self.rows(bound)
+        numbers = {
+            parameter.name: number
+            for parameter, pattern, value in rows
+            if parameter.name in arguments and pattern in (None, *PYTHON_INTEGERS)
+            if (number := plain_number(value)) is not MISSING
+        }
+        needed = [name for name in self.needed.get(key, ()) if name in numbers]
+        refused = None
+        lists = [
+            parameter.name
+            for parameter, _, value in rows
+            if isinstance(value, list) and parameter.name in arguments
+        ]
+        try:
+            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
+        except TinyNNError as error:
+            refused = _of_lists(error, lists)
+            if len(needed) == len(numbers):
+                raise refused from None
+        if compiled is None:
+            try:
+                found = self._find_needed_numbers(types, values, numbers)
+            except TinyNNError as error:
+                raise refused if lists and refused is not None else error from None
+            needed = [name for name in numbers if name in found or name in needed]  # values may decide which
+            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
+            self.needed[key] = tuple(needed)
+        for name in needed:
+            del arguments[name]
+        return compiled
+
+    def _specialize_values(
+        self,
+        types: Mapping[str, Type | Generator],
+        values: Mapping[str, object],
+        constants: Mapping[str, object],
+    ) -> CompiledFunction:
+        """Return the function compiled with some more arguments known."""
+        dynamic = {name: type_ for name, type_ in types.items() if name not in constants}
+        return self.specialize(dynamic, {**values, **constants})
+
+    def _find_needed_numbers(
+        self,
+        types: Mapping[str, Type | Generator],
+        values: Mapping[str, object],
+        numbers: Mapping[str, object],
+    ) -> tuple[str, ...]:
+        """Return which numbers must be known for the function to be compiled.
+
+        Raises TinyNNError where it cannot be compiled with all of them.
+        """
+        needed = dict(numbers)
+
+        def compile_with(known: Mapping[str, object]) -> None:
+            dynamic = {name: type_ for name, type_ in types.items() if name not in known}
+            self._compile_quietly(dynamic, {**values, **known}, build=False)
+
+        compile_with(needed)
+        # What can be left out is left out for good: as many compilations as numbers, and not one
+        # for each subset of them.
+        for name in numbers if len(numbers) > 1 else ():
+            others = {other: number for other, number in needed.items() if other != name}
+            with contextlib.suppress(TinyNNError):
+                compile_with(others)
+                needed = others
+        return tuple(needed)
+
+    @short_errors
+    def specialize(
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
+    ) -> CompiledFunction:
+        """Return the function compiled for types; ``build``: with its machine code. Raises TinyNNError."""
+        key = open_signatures.specialization_key(types, values)
+        compiled = self.compiled.get(key)
+        if compiled is None:
+            with self._compiling:
+                compiled = self.compiled.get(key) or self._compile(types, values, build=build)
+                self.compiled[key] = compiled
+            if len(self.compiled) == _MANY:
+                hint = 'name the sizes that vary, as in Tensor[("n", 3), f32]'
+                if numbers := sorted({name for names in self.needed.values() for name in names}):
+                    hint += f"; it is compiled for each value of {', '.join(numbers)}"
+                message = f"{self.template.info.name}() has been compiled for {_MANY} sets of types: {hint}"
+                warn_caller(message, TinyNNWarning)
+        return compiled
+
+    def _compile(
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
+    ) -> CompiledFunction:
+        cell = self._compile_quietly(types, values, build=build)
+        for warning in cell.warnings:
+            warn_caller(warning.render(), TinyNNWarning)
+        (compiled,) = cell.functions
+        return CompiledFunction(
+            compiled._definition,
+            compiled.cache_info,
+            qualname=self.template.qualname,
+            module=self.template.module,
+            wrapped=self.wrapped,
+        )
+
+    def _compile_quietly(
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
+    ) -> CompiledCell:
+        from nnmagic.functions.cells.compile_cell import compile_cell
+
+        template = self.template
+        given = Specialization(template.info.name, dict(types), dict(values))
+        return compile_cell(
+            template.source,
+            template.captured.namespace,
+            template.options,
+            cache=template.cache,
+            specialization=given,
+            build=build,
+        )
+
+
+def _of_lists(error: TinyNNError, lists: Sequence[str]) -> TinyNNError:
+    """Return an error that says which argument is a list: what is written for arrays may not take one."""
+    first, *rest = error.diagnostics
+    if not lists or first.hint is not None:
+        return error
+    hint = f"`{lists[0]}` is a list, as the call gives it; give an array: numpy.asarray({lists[0]})"
+    return TinyNNError([replace(first, hint=hint), *rest])
