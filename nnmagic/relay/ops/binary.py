@@ -60,8 +60,7 @@ for _name, _twin, _summary, _traits, _elements in (
     *((f"numpy.{name}", name, summary, _ANYWHERE, _FLOATS) for name, summary in _BEYOND_RELAY),
 ):
     declare(
-        _name,
-        "lhs rhs",
+        f"{_name}(lhs, rhs)",
         broadcast,
         _summary,
         numpy=_twin and f"numpy.{_twin}",
@@ -70,4 +69,4 @@ for _name, _twin, _summary, _traits, _elements in (
     )
 for _name, _summary, _traits in _COMPARISONS:
     _numpy = f"numpy.{_name}"
-    declare(_name, "lhs rhs", broadcast_compare, _summary, numpy=_numpy, traits=_traits)
+    declare(f"{_name}(lhs, rhs)", broadcast_compare, _summary, numpy=_numpy, traits=_traits)

@@ -131,8 +131,7 @@ for _name, _relation, _check, _summary, _mode, _order in (
     ),
 ):
     declare(
-        f"nn.{_name}",
-        "data",
+        f"nn.{_name}(data)",
         _relation,
         _summary,
         Attr("block_size", INT, 1, call_default=REQUIRED),
@@ -145,8 +144,7 @@ for _name, _relation, _check, _summary, _mode, _order in (
     )
 _BLOCK_SHAPE = Attr("block_shape", one_or_more(), (1, 1), call_default=REQUIRED)
 declare(
-    "nn.space_to_batch_nd",
-    "data",
+    "nn.space_to_batch_nd(data)",
     _space_to_batch,
     "Blocks of positions of the padded data moved into the batch.",
     _BLOCK_SHAPE,
@@ -157,8 +155,7 @@ declare(
     preconditions=[_check_space_to_batch],
 )
 declare(
-    "nn.batch_to_space_nd",
-    "data",
+    "nn.batch_to_space_nd(data)",
     _batch_to_space,
     "Elements of the batch moved into blocks of positions, then cropped.",
     _BLOCK_SHAPE,

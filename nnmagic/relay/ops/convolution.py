@@ -183,8 +183,7 @@ def _declare_convolution(rank: int) -> None:
     kind = spatial(rank)
     convolution = _ConvolutionRelation(axes)
     declare(
-        f"nn.conv{rank}d",
-        "data weight",
+        f"nn.conv{rank}d(data, weight)",
         convolution,
         f"Convolution (cross-correlation) {over}, without a bias.",
         Attr("strides", kind, ones),
@@ -205,8 +204,7 @@ def _declare_convolution(rank: int) -> None:
     )
     transposed = _ConvolutionRelation(axes, transposed=True)
     declare(
-        f"nn.conv{rank}d_transpose",
-        "data weight",
+        f"nn.conv{rank}d_transpose(data, weight)",
         transposed,
         f"Transposed convolution {over}: the gradient of one.",
         Attr("channels", OPTIONAL_DIM, None),
@@ -268,8 +266,7 @@ def _has_elements(types: Sequence[Type], _attrs: Attrs) -> None:
 _deformable = _Deformable("HW", weight=2)
 _PAIR = spatial(2)
 declare(
-    "nn.deformable_conv2d",
-    "data offset weight",
+    "nn.deformable_conv2d(data, offset, weight)",
     _deformable,
     "Convolution whose kernel positions are displaced by given offsets.",
     Attr("strides", _PAIR, (1, 1)),

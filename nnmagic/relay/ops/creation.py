@@ -77,8 +77,7 @@ def _check_one_hot(types: Sequence[Type], _attrs: Attrs) -> None:
 
 for _name in ("zeros", "ones"):
     declare(
-        _name,
-        "",
+        f"{_name}()",
         lambda _types, attrs: TensorType(_shape(attrs), str(attrs["dtype"])),
         f"A tensor of {_name}.",
         SHAPE,
@@ -88,16 +87,14 @@ for _name in ("zeros", "ones"):
         traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
     )
     declare(
-        f"{_name}_like",
-        "data",
+        f"{_name}_like(data)",
         identity,
         f"A tensor of {_name} with another's shape and dtype.",
         numpy=f"numpy.{_name}_like",
         traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
     )
 declare(
-    "full",
-    "fill_value",
+    "full(fill_value)",
     _full,
     "A tensor whose every element is one scalar.",
     Attr("shape", one_or_more(DIM), call_default=()),
@@ -107,16 +104,14 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
-    "full_like",
-    "data fill_value",
+    "full_like(data, fill_value)",
     _full_like,
     "A tensor of one scalar with another's shape and dtype.",
     numpy="numpy.full_like",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
-    "broadcast_to",
-    "data",
+    "broadcast_to(data)",
     # Relay's type inference does not check that the data can be broadcast to the shape.
     lambda types, attrs: TensorType(_shape(attrs), tensor(types).dtype),
     "Data repeated along axes of length 1 until it has the shape.",
@@ -143,16 +138,14 @@ def _fit_broadcast(types: Sequence[Type], _attrs: Attrs) -> None:
 
 
 declare(
-    "broadcast_to_like",
-    "data broadcast_type",
+    "broadcast_to_like(data, broadcast_type)",
     _broadcast_to_like,
     "Data repeated along axes of length 1 until it has another tensor's shape.",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     shape_constraints=[_fit_broadcast],
 )
 declare(
-    "arange",
-    "start end step",
+    "arange(start, end, step)",
     _arange,
     "Numbers from start up to stop (not included), step by step.",
     Attr("start", EXPRESSION),
@@ -165,8 +158,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES,
 )
 declare(
-    "one_hot",
-    "indices on_value off_value",
+    "one_hot(indices, on_value, off_value)",
     _one_hot,
     "on_value where the index along a new axis is the element, off_value elsewhere.",
     Attr("depth", INT, 1, call_default=REQUIRED),
@@ -176,8 +168,7 @@ declare(
     preconditions=[_check_one_hot],
 )
 declare(
-    "trilu",
-    "data k",
+    "trilu(data, k)",
     _trilu,
     "The upper or lower triangles of matrices, zero elsewhere.",
     Attr("upper", BOOL, default=True),

@@ -44,16 +44,14 @@ def _fit_sizes(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "python.require",
-    "data condition",
+    "python.require(data, condition)",
     _require,
     "The data; ValueError with the message, unless every element of the condition is true.",
     Attr("message", STR, call_default=REQUIRED),
     traits=Trait.VIEW,
 )
 declare(
-    "python.sized",
-    "data like",
+    "python.sized(data, like)",
     _sized,
     "The data; ValueError unless it has, along ``axes``, the sizes of ``like`` behind its first one.",
     Attr("axes", array(INTEGER)),
@@ -62,8 +60,7 @@ declare(
     shape_constraints=[_fit_sizes],
 )
 declare(
-    "python.print",
-    "values",
+    "python.print(values)",
     _print,
     "Prints the tensors of a tuple with the text around them, and is true; ``number`` tells calls apart.",
     Attr("layout", STR, ""),
@@ -71,8 +68,7 @@ declare(
     variadic=True,
 )
 declare(
-    RAISE,
-    "values",
+    f"{RAISE}(values)",
     _print,
     "Raises an exception, whose message is made of the tensors of a tuple; ``number`` tells calls apart.",
     Attr("layout", STR, ""),

@@ -285,8 +285,7 @@ class Family:
 
     def declare(  # noqa: PLR0913 - the columns of a table
         self,
-        name: str,
-        args: str,
+        signature: str,
         relation: Relation,
         summary: str,
         *attrs: Attr,
@@ -303,17 +302,22 @@ class Family:
         traits: Trait = Trait.NONE,
         elements: Elements = "any",
     ) -> Operator:
-        """Enter an operator into the table; ``args`` and ``call_order`` are names separated by blanks."""
+        """Enter an operator into the table.
+
+        ``signature``: its name and arguments, as in ``"nn.dense(data, weight)"``; ``call_order``: names
+        separated by blanks.
+        """
+        name, _, args = signature.removesuffix(")").partition("(")
         if name in OPERATORS:
             raise ValueError(f"operator {name!r} is declared twice")
         operator = Operator(
             name=name,
-            args=tuple(args.split()),
+            args=tuple(args.replace(",", "").split()),
             relation=relation,
             summary=summary,
             attrs=attrs,
             attrs_key=f"relay.attrs.{attrs_key or _attrs_key(name)}" if attrs else None,
-            call_order=tuple(call_order.split()) if call_order else None,
+            call_order=tuple(call_order.replace(",", "").split()) if call_order else None,
             numpy=numpy,
             family=self.name,
             assume=assume,

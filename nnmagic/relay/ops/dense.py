@@ -134,8 +134,7 @@ def _einsum_term(term: str, operand: TensorType, sizes: dict[str, Dim], ellipsis
 _UNITS = (Attr("units", OPTIONAL_DIM, call_default=None), Attr("out_dtype", DTYPE, ""))
 
 declare(
-    "nn.dense",
-    "data weight",
+    "nn.dense(data, weight)",
     lambda types, attrs: _product(types, attrs, transpose_a=False, transpose_b=True),
     "Product of the data's last axis with the rows of a weight matrix: data @ weight.T.",
     *_UNITS,
@@ -143,8 +142,7 @@ declare(
     assume=_assume_dense,
 )
 declare(
-    "nn.matmul",
-    "tensor_a tensor_b",
+    "nn.matmul(tensor_a, tensor_b)",
     _matmul,
     "Matrix product; each operand may be taken transposed.",
     *_UNITS,
@@ -155,8 +153,7 @@ declare(
     assume=_assume_dense,
 )
 declare(
-    "nn.batch_matmul",
-    "tensor_a tensor_b",
+    "nn.batch_matmul(tensor_a, tensor_b)",
     _batch_matmul,
     "Matrix product of each pair of a batch; the second operand is taken transposed by default.",
     Attr("out_dtype", DTYPE, ""),
@@ -166,8 +163,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
 )
 declare(
-    "einsum",
-    "data",
+    "einsum(data)",
     _einsum,
     "Sum of products as an equation in Einstein's notation says.",
     Attr("equation", STR),

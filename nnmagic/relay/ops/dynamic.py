@@ -112,8 +112,7 @@ _SHAPE = Attr("shape", kinds.optional(kinds.DIMS), call_default=None)
 _INIT = (_SHAPE, Attr("dtype", kinds.DTYPE, ""))
 _PYTHON = "As {}, with {} as a tensor."
 declare(
-    "dyn.broadcast_to",
-    "data shape",
+    "dyn.broadcast_to(data, shape)",
     _broadcast_to,
     _PYTHON.format("broadcast_to", "the shape"),
     *_INIT,
@@ -123,8 +122,7 @@ declare(
     preconditions=[vector(1)],
 )
 declare(
-    "dyn.full",
-    "fill_value shape",
+    "dyn.full(fill_value, shape)",
     _full,
     _PYTHON.format("full", "the shape"),
     *_INIT,
@@ -134,8 +132,7 @@ declare(
     traits=Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
-    "dyn.zeros",
-    "shape",
+    "dyn.zeros(shape)",
     lambda types, attrs: _any_shape(_length(types, 0), str(attrs["dtype"])),
     _PYTHON.format("zeros", "the shape"),
     *_INIT,
@@ -145,8 +142,7 @@ declare(
     traits=Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
-    "dyn.nn.pad",
-    "data pad_width pad_val",
+    "dyn.nn.pad(data, pad_width, pad_val)",
     _pad,
     _PYTHON.format("nn.pad", "the widths"),
     Attr("pad_width", kinds.PAIRS, call_default=()),
@@ -157,8 +153,7 @@ declare(
     preconditions=[_check_pad],
 )
 declare(
-    "dyn.one_hot",
-    "indices on_value off_value depth",
+    "dyn.one_hot(indices, on_value, off_value, depth)",
     _one_hot,
     _PYTHON.format("one_hot", "the depth"),
     Attr("depth", kinds.INT, 1, call_default=0),
@@ -167,8 +162,7 @@ declare(
     call_order="indices on_value off_value depth axis dtype",
 )
 declare(
-    "dyn.reshape",
-    "data newshape",
+    "dyn.reshape(data, newshape)",
     _broadcast_to,
     _PYTHON.format("reshape", "the shape"),
     Attr("newshape", kinds.array(kinds.INTEGER), call_default=()),
@@ -178,8 +172,7 @@ declare(
     preconditions=[vector(1)],
 )
 declare(
-    "dyn.squeeze",
-    "data axes",
+    "dyn.squeeze(data, axes)",
     _squeeze,
     _PYTHON.format("squeeze", "the axes"),
     Attr("axis", kinds.optional(kinds.array(kinds.INTEGER)), None, call_default=()),
@@ -190,8 +183,7 @@ declare(
 )
 # Real Relay lacks it; `passes/expand_operators` says what it stands for in it.
 Family("python").declare(
-    "python.window",
-    "data begin lengths",
+    "python.window(data, begin, lengths)",
     _window,
     "As strided_slice by begins and lengths, of a part that is certainly inside of the data.",
     Attr("sizes", kinds.array(kinds.INTEGER)),
@@ -199,8 +191,7 @@ Family("python").declare(
     preconditions=[vector(1), vector(2)],
 )
 declare(
-    "dyn.strided_slice",
-    "data begin end strides",
+    "dyn.strided_slice(data, begin, end, strides)",
     _strided_slice,
     _PYTHON.format("strided_slice", "begin, end and strides"),
     *(
@@ -215,8 +206,7 @@ declare(
     shape_constraints=[_fit_bounds],
 )
 declare(
-    "dyn.tile",
-    "data reps",
+    "dyn.tile(data, reps)",
     _tile,
     _PYTHON.format("tile", "the counts"),
     Attr("reps", kinds.array(kinds.INTEGER), call_default=()),
@@ -225,8 +215,7 @@ declare(
     traits=Trait.CHECKS_SIZES,
 )
 declare(
-    "dyn.topk",
-    "data k",
+    "dyn.topk(data, k)",
     _topk,
     _PYTHON.format("topk", "k"),
     Attr("k", kinds.OPTIONAL_INTEGER, call_default=None),

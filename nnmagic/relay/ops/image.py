@@ -161,8 +161,7 @@ def _declare_resize(rank: int) -> None:
     axes = "DHW"[3 - rank :]
     corners = (0.0,) * (2 * rank)
     declare(
-        f"image.resize{rank}d",
-        "data",
+        f"image.resize{rank}d(data)",
         _Resize(axes),
         f"Images of another size, interpolated over {rank} spatial {'axis' if rank == 1 else 'axes'}.",
         Attr("size", kinds.optional(kinds.spatial(rank)), None, call_default=REQUIRED),
@@ -184,8 +183,7 @@ def _declare_resize(rank: int) -> None:
 for _rank in (1, 2, 3):
     _declare_resize(_rank)
 declare(
-    "nn.upsampling",
-    "data",
+    "nn.upsampling(data)",
     _Upsample("HW"),
     "Images enlarged by a factor for each spatial axis.",
     Attr("scale_h", kinds.FLOAT, call_default=1.0),
@@ -198,8 +196,7 @@ declare(
     nonempty_constraints=[window_has_elements],
 )
 declare(
-    "nn.upsampling3d",
-    "data",
+    "nn.upsampling3d(data)",
     _Upsample("DHW"),
     "Volumes enlarged by a factor for each spatial axis.",
     Attr("scale_d", kinds.FLOAT, call_default=1.0),
@@ -213,8 +210,7 @@ declare(
     nonempty_constraints=[window_has_elements],
 )
 declare(
-    "image.crop_and_resize",
-    "data boxes box_indices",
+    "image.crop_and_resize(data, boxes, box_indices)",
     _crop_and_resize,
     "Boxes cut out of images and resized to one size.",
     Attr("crop_size", kinds.optional(kinds.spatial(2)), None, call_default=REQUIRED),
@@ -227,16 +223,14 @@ declare(
     nonempty_constraints=[data_has_elements],
 )
 declare(
-    "image.affine_grid",
-    "data",
+    "image.affine_grid(data)",
     _affine_grid,
     "Sampling coordinates of affine maps, for grid_sample.",
     Attr("target_shape", kinds.array(kinds.DIM)),
     traits=Trait.SPECULATABLE,
 )
 declare(
-    "image.grid_sample",
-    "data grid",
+    "image.grid_sample(data, grid)",
     _grid_sample,
     "Images sampled at the coordinates of a grid.",
     Attr("method", kinds.STR, "bilinear"),
@@ -248,8 +242,7 @@ declare(
     nonempty_constraints=[window_has_elements],
 )
 declare(
-    "image.dilation2d",
-    "data weight",
+    "image.dilation2d(data, weight)",
     _dilation2d,
     "Grey-scale dilation: the largest sum of data and weight in each window.",
     Attr("strides", kinds.spatial(2), (1, 1)),

@@ -131,8 +131,7 @@ def _check_take(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "take",
-    "data indices",
+    "take(data, indices)",
     _take,
     "The elements or slices of data at the given indices along an axis, or of the flattened data.",
     Attr("batch_dims", kinds.INTEGER, 0),
@@ -144,16 +143,14 @@ declare(
     preconditions=[_check_take],
 )
 declare(
-    "where",
-    "condition x y",
+    "where(condition, x, y)",
     _where,
     "Elements of x where the condition is true, else of y.",
     numpy="numpy.where",
     traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
-    "strided_slice",
-    "data",
+    "strided_slice(data)",
     _strided_slice,
     "Every n-th element of a range of each axis.",
     Attr("begin", kinds.one_or_more(kinds.INTEGER)),
@@ -262,8 +259,7 @@ def _unravel_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 declare(
-    "gather",
-    "data indices",
+    "gather(data, indices)",
     _gather,
     "At each position, the element of data whose index along the axis stands there.",
     Attr("axis", kinds.OPTIONAL_INTEGER, None, call_default=REQUIRED),
@@ -272,8 +268,7 @@ declare(
     traits=Trait.CHECKS_SIZES,
 )
 declare(
-    "gather_nd",
-    "data indices",
+    "gather_nd(data, indices)",
     _gather_nd,
     "Elements or slices of data at indices whose coordinates lie along the first axis.",
     Attr("batch_dims", kinds.INTEGER, 0),
@@ -282,31 +277,27 @@ declare(
     preconditions=[_check_gather_nd],
 )
 declare(
-    "adv_index",
-    "inputs",
+    "adv_index(inputs)",
     _adv_index,
     "NumPy's advanced indexing of the first tensor by the others.",
     variadic=True,
 )
 declare(
-    "argwhere",
-    "condition",
+    "argwhere(condition)",
     lambda types, _attrs: TensorType((ANY, len(rel.tensor(types).shape)), "int32"),
     "The indices of the elements that are not zero.",
     numpy="numpy.argwhere",
     traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
-    "slice_like",
-    "data shape_like",
+    "slice_like(data, shape_like)",
     _slice_like,
     "The first elements of each axis, as many as another tensor has.",
     Attr("axes", kinds.optional(kinds.array(kinds.INTEGER)), call_default=None),
     traits=Trait.SPECULATABLE | Trait.VIEW,
 )
 declare(
-    "sequence_mask",
-    "data valid_length",
+    "sequence_mask(data, valid_length)",
     _sequence_mask,
     "Data with mask_value behind the valid length of each sequence.",
     Attr("mask_value", kinds.FLOAT, 0.0),
@@ -314,8 +305,7 @@ declare(
     traits=Trait.SPECULATABLE,
 )
 declare(
-    "unravel_index",
-    "data shape",
+    "unravel_index(data, shape)",
     _unravel_index,
     "Flat indices as coordinates of a shape.",
     keywords={"indices": "data"},

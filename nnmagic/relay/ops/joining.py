@@ -141,8 +141,7 @@ def _meshgrid(types: Sequence[Type], attrs: Attrs) -> TupleType:
 
 
 declare(
-    "concatenate",
-    "data",
+    "concatenate(data)",
     _concatenate,
     "Tensors joined along an axis.",
     Attr("axis", INT, 0, call_default=REQUIRED),
@@ -151,8 +150,7 @@ declare(
     variadic=True,
 )
 declare(
-    "stack",
-    "data",
+    "stack(data)",
     _stack,
     "Tensors of one shape joined along a new axis.",
     Attr("axis", INTEGER, 0, call_default=REQUIRED),
@@ -161,8 +159,7 @@ declare(
     variadic=True,
 )
 declare(
-    "split",
-    "data",
+    "split(data)",
     _split,
     "A tuple of sections along an axis: so many equal ones, or cut at the given indices.",
     Attr("indices_or_sections", either(INTEGER, array(INTEGER))),
@@ -172,8 +169,7 @@ declare(
     preconditions=[_check_split],
 )
 declare(
-    "tile",
-    "data",
+    "tile(data)",
     _tile,
     "Data repeated as a whole along each axis.",
     Attr("reps", one_or_more(INTEGER)),
@@ -181,8 +177,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES,
 )
 declare(
-    "repeat",
-    "data",
+    "repeat(data)",
     _repeat,
     "Each element repeated along an axis.",
     Attr("repeats", INTEGER),
@@ -191,8 +186,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES,
 )
 declare(
-    "meshgrid",
-    "data",
+    "meshgrid(data)",
     _meshgrid,
     "Coordinates of the grid that vectors span.",
     Attr("indexing", STR, "ij"),

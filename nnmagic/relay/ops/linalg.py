@@ -204,8 +204,7 @@ def _fits_lapack(elements: int) -> Check:
 
 _PAIRS = Attr("pairs", BOOL, default=False)
 declare(
-    "linalg.solve",
-    "a b",
+    "linalg.solve(a, b)",
     _or_of_pairs(lambda types, _attrs: _second_of(types, _square(types))),
     "The solution x of a @ x = b, for the columns of b.",
     _PAIRS,
@@ -214,8 +213,7 @@ declare(
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
-    "linalg.inv",
-    "a",
+    "linalg.inv(a)",
     _or_of_pairs(_same),
     "The inverse of square matrices.",
     _PAIRS,
@@ -224,8 +222,7 @@ declare(
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
-    "linalg.cholesky",
-    "a",
+    "linalg.cholesky(a)",
     _or_of_pairs(_same),
     "The Cholesky factor of Hermitian, positive definite matrices; only one triangle of them is read.",
     Attr("upper", BOOL, default=False),
@@ -235,8 +232,7 @@ declare(
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
-    "linalg.det",
-    "a",
+    "linalg.det(a)",
     _det,
     "The determinant of real matrices.",
     numpy="numpy.linalg.det",
@@ -244,8 +240,7 @@ declare(
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
-    "linalg.slogdet",
-    "a",
+    "linalg.slogdet(a)",
     _or_of_pairs(_slogdet),
     "The sign of the determinant, and the logarithm of its absolute value.",
     _PAIRS,
@@ -254,8 +249,7 @@ declare(
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
-    "linalg.qr",
-    "a",
+    "linalg.qr(a)",
     _or_of_pairs(_qr),
     "The QR decomposition: orthonormal columns and an upper triangle, or the triangle alone.",
     Attr("mode", choice("reduced", "complete", "r"), "reduced"),
@@ -265,8 +259,7 @@ declare(
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
-    "linalg.svd",
-    "a",
+    "linalg.svd(a)",
     _or_of_pairs(_svd),
     "The singular value decomposition (u, s, vh), or the singular values alone.",
     Attr("full_matrices", BOOL, default=True),
@@ -277,8 +270,7 @@ declare(
     shape_constraints=[_fits_lapack(4)],
 )
 declare(
-    "linalg.eigh",
-    "a",
+    "linalg.eigh(a)",
     _or_of_pairs(_eigh),
     "The eigenvalues of Hermitian matrices in ascending order, and their eigenvectors as columns.",
     Attr("UPLO", choice("L", "U"), "L"),
@@ -289,8 +281,7 @@ declare(
     shape_constraints=[_fits_lapack(2)],
 )
 declare(
-    "linalg.eig",
-    "a",
+    "linalg.eig(a)",
     _eig,
     "The eigenvalues of square matrices, and their eigenvectors as columns: real and imaginary parts.",
     Attr("compute_v", BOOL, default=True),
@@ -299,8 +290,7 @@ declare(
     shape_constraints=[_fits_lapack(1)],
 )
 declare(
-    "linalg.lu",
-    "a",
+    "linalg.lu(a)",
     _or_of_pairs(_lu),
     "Both factors of P @ L @ U in one matrix, and the rows, from 1 on, that are swapped one after the other.",
     _PAIRS,
@@ -308,16 +298,14 @@ declare(
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
-    "linalg.permutation",
-    "pivots",
+    "linalg.permutation(pivots)",
     _permutation,
     "The order of rows after swaps of each of the first rows with that of a number, from 1 on.",
     Attr("rows", INT, 0, call_default=REQUIRED),
     traits=Trait.SPECULATABLE,
 )
 declare(
-    "linalg.lstsq",
-    "a b",
+    "linalg.lstsq(a, b)",
     _lstsq,
     "The least-squares solution of a @ x = b, squared residuals, the rank of a.",
     Attr("rcond", optional(FLOAT), None),
@@ -326,8 +314,7 @@ declare(
     shape_constraints=[_fits_lapack(1)],
 )
 declare(
-    "linalg.full_rank",
-    "data rank a",
+    "linalg.full_rank(data, rank, a)",
     _full_rank,
     "The data, if there are none or a has more rows than columns and full column rank; otherwise an error.",
     traits=Trait.HEAVY,

@@ -109,15 +109,13 @@ def _prelu(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 declare(
-    "nn.relu",
-    "data",
+    "nn.relu(data)",
     rel.identity,
     "The element where it is positive, else 0.",
     traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
-    "nn.leaky_relu",
-    "data",
+    "nn.leaky_relu(data)",
     rel.identity,
     "The element where it is positive, else alpha times it.",
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
@@ -125,8 +123,7 @@ declare(
     elements="floats",
 )
 declare(
-    "nn.prelu",
-    "data alpha",
+    "nn.prelu(data, alpha)",
     _prelu,
     "The element where it is positive, else its channel's alpha times it.",
     Attr("axis", INT, 1),
@@ -136,8 +133,7 @@ declare(
     assume=rel.assume_channel_vectors,
 )
 declare(
-    "nn.bias_add",
-    "data bias",
+    "nn.bias_add(data, bias)",
     rel.channel_vectors("bias"),
     "A vector added along one axis.",
     Attr("axis", INT, 1),
@@ -145,8 +141,7 @@ declare(
     assume=rel.assume_channel_vectors,
 )
 declare(
-    "nn.dropout",
-    "data",
+    "nn.dropout(data)",
     _dropout,
     "Data and a mask; when a program runs nothing is dropped.",
     Attr("rate", FLOAT, 0.5),
@@ -154,8 +149,7 @@ declare(
     elements="floats",
 )
 declare(
-    "nn.fifo_buffer",
-    "data buffer",
+    "nn.fifo_buffer(data, buffer)",
     _fifo_buffer,
     "A buffer with data pushed in at the end of an axis and the oldest elements out.",
     Attr("axis", INT, 0, call_default=REQUIRED),
@@ -164,8 +158,7 @@ declare(
     preconditions=[_check_fifo_buffer],
 )
 declare(
-    "nn.correlation",
-    "data1 data2",
+    "nn.correlation(data1, data2)",
     _correlation,
     "How well patches of one image match displaced patches of another.",
     *(
@@ -184,8 +177,7 @@ for _name, _summary in (
     ("cross_entropy_with_logits", "Mean cross entropy of log-probabilities and one-hot targets."),
 ):
     declare(
-        f"nn.{_name}",
-        "x y",
+        f"nn.{_name}(x, y)",
         _cross_entropy,
         _summary,
         keywords={"predictions": "x", "targets": "y"},
@@ -193,8 +185,7 @@ for _name, _summary in (
         elements="floats",
     )
 declare(
-    "nn.nll_loss",
-    "predictions targets weights",
+    "nn.nll_loss(predictions, targets, weights)",
     _nll_loss,
     "Negative log-likelihood of the target classes, weighted.",
     Attr("reduction", STR, "mean"),

@@ -52,8 +52,7 @@ for _name, _summary in (
     ("fast_softmax", "Softmax with an approximated exp."),
 ):
     declare(
-        f"nn.{_name}",
-        "data",
+        f"nn.{_name}(data)",
         _softmax,
         _summary,
         Attr("axis", INT, -1),
@@ -64,8 +63,7 @@ for _name, _summary in (
 
 _NORM = (Attr("epsilon", FLOAT, 1e-5), Attr("center", BOOL, default=True), Attr("scale", BOOL, default=True))
 declare(
-    "nn.batch_norm",
-    "data gamma beta moving_mean moving_var",
+    "nn.batch_norm(data, gamma, beta, moving_mean, moving_var)",
     _batch_norm,
     "Normalisation by given means and variances of each channel; the result is (data, mean, variance).",
     Attr("axis", INT, 1),
@@ -90,8 +88,7 @@ for _name, _summary, _key, _first in (
     ),
 ):
     declare(
-        f"nn.{_name}",
-        "data gamma beta",
+        f"nn.{_name}(data, gamma, beta)",
         _instance_norm if _name == "instance_norm" else channel_vectors("gamma", "beta"),
         _summary,
         *_first,
@@ -103,8 +100,7 @@ for _name, _summary, _key, _first in (
         shape_constraints=[_divide_groups] if _name == "group_norm" else (),
     )
 declare(
-    "nn.l2_normalize",
-    "data",
+    "nn.l2_normalize(data)",
     identity,
     "Data divided by its Euclidean norm along the axes.",
     Attr("eps", FLOAT),
@@ -113,8 +109,7 @@ declare(
     elements="floats",
 )
 declare(
-    "nn.lrn",
-    "data",
+    "nn.lrn(data)",
     identity,
     "Local response normalisation across neighbouring channels.",
     Attr("size", INT, 5),

@@ -62,8 +62,7 @@ def _dilate(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 declare(
-    "nn.pad",
-    "data pad_val",
+    "nn.pad(data, pad_val)",
     _pad,
     "Data with a border of one value, or of repeated or reflected edges.",
     Attr("pad_width", PAIRS),
@@ -77,8 +76,7 @@ declare(
     shape_constraints=[_fit_border],
 )
 declare(
-    "nn.mirror_pad",
-    "data",
+    "nn.mirror_pad(data)",
     _mirror_pad,
     "Data with a border of its reflection.",
     Attr("mode", STR, "SYMMETRIC"),
@@ -90,8 +88,7 @@ declare(
     shape_constraints=[_fit_border],
 )
 declare(
-    "nn.dilate",
-    "x",
+    "nn.dilate(x)",
     _dilate,
     "Data with strides - 1 elements of one value put between neighbours.",
     Attr("strides", array(INT), (1, 1), call_default=REQUIRED),

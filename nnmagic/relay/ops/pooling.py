@@ -139,8 +139,7 @@ def _declare_pools(rank: int) -> None:
     for kind, what, extra in (("max", "Largest element", ()), ("avg", "Mean", (_COUNT_PAD,))):
         pool = _Pool(axes)
         declare(
-            f"nn.{kind}_pool{rank}d",
-            "data",
+            f"nn.{kind}_pool{rank}d(data)",
             pool,
             f"{what} of each window {over}.",
             *_window_attrs(rank),
@@ -150,8 +149,7 @@ def _declare_pools(rank: int) -> None:
             preconditions=[pool.precondition, window_has_elements],
         )
         declare(
-            f"nn.adaptive_{kind}_pool{rank}d",
-            "data",
+            f"nn.adaptive_{kind}_pool{rank}d(data)",
             _AdaptivePool(axes),
             f"{what} of each of output_size windows that cover the data, {over}.",
             Attr("output_size", optional(one_or_more(DIM)), (), call_default=None),
@@ -167,8 +165,7 @@ for _rank in (1, 2, 3):
     _declare_pools(_rank)
 for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_COUNT_PAD,))):
     declare(
-        f"nn.global_{_kind}_pool2d",
-        "data",
+        f"nn.global_{_kind}_pool2d(data)",
         _global_pool,
         f"{_what} of each whole image.",
         Attr("layout", STR, "NCHW"),
@@ -179,8 +176,7 @@ for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_C
     )
     # Relay names the first argument "data", but it is the gradient of the result; the data is the second.
     declare(
-        f"nn.{_kind}_pool2d_grad",
-        "data grad",
+        f"nn.{_kind}_pool2d_grad(data, grad)",
         same_as(1),
         f"Gradient of {_kind}_pool2d: of the result's gradient and the data.",
         *_window_attrs(2, dilation=False, raw_padding=True),

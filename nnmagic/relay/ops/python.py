@@ -38,8 +38,7 @@ def _callback(types: Sequence[Type], attrs: Attrs) -> Type:
 
 
 declare(
-    CALLBACK,
-    "data",
+    f"{CALLBACK}(data)",
     _callback,
     "What a function of Python returns for some tensors.",
     Attr("function", AttrKind("function of Python", _function)),

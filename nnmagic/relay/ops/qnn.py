@@ -91,8 +91,7 @@ def _check_modes(_types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "qnn.requantize",
-    "data input_scale input_zero_point output_scale output_zero_point",
+    "qnn.requantize(data, input_scale, input_zero_point, output_scale, output_zero_point)",
     _requantize,
     "Quantized numbers brought to another scale and zero point.",
     Attr("axis", INT, -1),
@@ -139,8 +138,8 @@ def _check_axes(types: Sequence[Type], attrs: Attrs) -> None:
 
 for _name, _what in (("add", "Sum"), ("subtract", "Difference"), ("mul", "Product")):
     declare(
-        f"qnn.{_name}",
-        "lhs rhs lhs_scale lhs_zero_point rhs_scale rhs_zero_point output_scale output_zero_point",
+        f"qnn.{_name}(lhs, rhs, lhs_scale, lhs_zero_point, rhs_scale, rhs_zero_point, "
+        "output_scale, output_zero_point)",
         _arithmetic,
         f"{_what} of quantized numbers, quantized.",
         Attr("lhs_axis", INT, -1),
@@ -171,8 +170,7 @@ _UNARY = {
 }
 for _name, _what in _UNARY.items():
     declare(
-        f"qnn.{_name}",
-        "x scale zero_point output_scale output_zero_point",
+        f"qnn.{_name}(x, scale, zero_point, output_scale, output_zero_point)",
         _unary,
         f"{_what} of quantized numbers, quantized.",
         traits=Trait.SPECULATABLE,
@@ -192,16 +190,14 @@ def _softmax(types: Sequence[Type], attrs: Attrs) -> Type:
 
 
 declare(
-    "qnn.softmax",
-    "data scale zero_point output_scale output_zero_point",
+    "qnn.softmax(data, scale, zero_point, output_scale, output_zero_point)",
     _softmax,
     "Softmax of quantized numbers along an axis, in integers.",
     Attr("axis", INT, -1),
     traits=Trait.SPECULATABLE,
 )
 declare(
-    "qnn.leaky_relu",
-    "data input_scale input_zero_point output_scale output_zero_point",
+    "qnn.leaky_relu(data, input_scale, input_zero_point, output_scale, output_zero_point)",
     _leaky_relu,
     "The quantized number where it stands for a positive one, else alpha times it.",
     *OPERATORS["nn.leaky_relu"].attrs,
@@ -215,8 +211,7 @@ def _avg_pool2d(types: Sequence[Type], attrs: Attrs) -> Type:
 
 
 declare(
-    "qnn.avg_pool2d",
-    "data input_scale input_zero_point output_scale output_zero_point",
+    "qnn.avg_pool2d(data, input_scale, input_zero_point, output_scale, output_zero_point)",
     _avg_pool2d,
     "Mean of each window of quantized numbers, quantized.",
     *OPERATORS["nn.avg_pool2d"].attrs,
@@ -246,7 +241,7 @@ def _scale_count(types: Sequence[Type], index: int, attrs: Attrs, name: str) -> 
     return 1 if count is None else count
 
 
-_PRODUCT_ARGS = "input_zero_point kernel_zero_point input_scale kernel_scale"
+_PRODUCT_ARGS = "input_zero_point, kernel_zero_point, input_scale, kernel_scale"
 
 
 def _dense(types: Sequence[Type], attrs: Attrs) -> Type:
@@ -276,8 +271,7 @@ def _check_kernel_zero_points(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "qnn.dense",
-    f"data weight {_PRODUCT_ARGS}",
+    f"qnn.dense(data, weight, {_PRODUCT_ARGS})",
     _dense,
     "Product of quantized data with the rows of a quantized weight; the scale of the result is theirs, too.",
     *_with_int32("nn.dense", units=REQUIRED),
@@ -297,8 +291,7 @@ def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> Type:
 
 
 declare(
-    "qnn.batch_matmul",
-    "x y x_zero_point y_zero_point x_scale y_scale",
+    "qnn.batch_matmul(x, y, x_zero_point, y_zero_point, x_scale, y_scale)",
     _batch_matmul,
     "Matrix product of each pair of two quantized batches.",
     *_with_int32("nn.batch_matmul"),
@@ -339,8 +332,7 @@ def _conv2d_transpose(types: Sequence[Type], attrs: Attrs) -> Type:
 
 
 declare(
-    "qnn.conv2d",
-    f"data kernel {_PRODUCT_ARGS}",
+    f"qnn.conv2d(data, kernel, {_PRODUCT_ARGS})",
     _conv2d,
     "Convolution of quantized data with a quantized kernel; the scale of the result is that of both.",
     *_with_int32("nn.conv2d", kernel_size=REQUIRED, channels=REQUIRED),
@@ -352,8 +344,7 @@ declare(
     shape_constraints=OPERATORS["nn.conv2d"].shape_constraints,
 )
 declare(
-    "qnn.conv2d_transpose",
-    f"data weight {_PRODUCT_ARGS}",
+    f"qnn.conv2d_transpose(data, weight, {_PRODUCT_ARGS})",
     _conv2d_transpose,
     "Transposed convolution of quantized data with a quantized weight.",
     *_with_int32("nn.conv2d_transpose"),
@@ -395,8 +386,7 @@ def _check_counts(types: Sequence[Type], _attrs: Attrs) -> None:
 
 
 declare(
-    "qnn.concatenate",
-    "data input_scales input_zero_points output_scale output_zero_point",
+    "qnn.concatenate(data, input_scales, input_zero_points, output_scale, output_zero_point)",
     _concatenate,
     "Quantized tensors joined along an axis, each brought to the scale and zero point of the result.",
     *OPERATORS["concatenate"].attrs,
@@ -427,8 +417,7 @@ def _check_simulation(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "qnn.simulated_quantize",
-    "data out_dtype output_scale output_zero_point",
+    "qnn.simulated_quantize(data, out_dtype, output_scale, output_zero_point)",
     _simulate,
     "Real numbers as far as a quantized dtype can hold them: 0 is none, 1 int8, 2 uint8, 3 int32.",
     Attr("axis", INT, -1),
@@ -437,8 +426,7 @@ declare(
     preconditions=[_check_simulation],
 )
 declare(
-    "qnn.simulated_dequantize",
-    "data in_dtype input_scale input_zero_point",
+    "qnn.simulated_dequantize(data, in_dtype, input_scale, input_zero_point)",
     _simulate,
     "The real numbers that simulated quantized ones stand for.",
     Attr("out_dtype", DTYPE, call_default=""),

@@ -56,8 +56,7 @@ def _dequantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 declare(
-    "qnn.quantize",
-    "data output_scale output_zero_point",
+    "qnn.quantize(data, output_scale, output_zero_point)",
     _quantize,
     "Real numbers rounded to integers of a scale and zero point.",
     Attr("out_dtype", DTYPE, call_default="int8"),
@@ -66,8 +65,7 @@ declare(
     traits=Trait.SPECULATABLE,
 )
 declare(
-    "qnn.dequantize",
-    "data input_scale input_zero_point",
+    "qnn.dequantize(data, input_scale, input_zero_point)",
     _dequantize,
     "The real numbers that quantized integers stand for.",
     Attr("out_dtype", DTYPE, call_default="float32"),

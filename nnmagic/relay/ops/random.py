@@ -57,8 +57,7 @@ for _name, _args, _key_name, _summary, _defaults in (
     ),
 ):
     declare(
-        f"random.{_name}",
-        f"key {_args}",
+        f"random.{_name}(key, {_args})",
         _distribution,
         f"A new key and numbers of a {_summary}.",
         _SHAPE,
@@ -69,22 +68,19 @@ for _name, _args, _key_name, _summary, _defaults in (
         arg_defaults=_defaults,
     )
 declare(
-    "random.threefry_generate",
-    "key",
+    "random.threefry_generate(key)",
     lambda types, attrs: TupleType((_key(types), TensorType(dims(attrs, "out_shape"), "uint64"))),
     "A new key and random bits as uint64.",
     _SHAPE,
     keywords={"shape": "out_shape"},
 )
 declare(
-    "numpy.random.bits_like",
-    "key like",
+    "numpy.random.bits_like(key, like)",
     _generate_like,
     "Random bits as uint64, in the shape of another tensor.",
 )
 declare(
-    "random.threefry_split",
-    "key",
+    "random.threefry_split(key)",
     lambda types, _attrs: TupleType((_key(types), _KEY)),
     "Two independent keys from one.",
 )
@@ -128,10 +124,9 @@ FUNCTIONS = {
     **dict.fromkeys(("noncentral_f", "triangular", "hypergeometric"), 3),
 }
 
-declare("numpy.pcg64_seed", "seed", _seed, "The state of NumPy's generator PCG64 for a seed.")
+declare("numpy.pcg64_seed(seed)", _seed, "The state of NumPy's generator PCG64 for a seed.")
 declare(
-    "numpy.pcg64",
-    "state like parameters",
+    "numpy.pcg64(state, like, parameters)",
     _draw,
     "A new state of NumPy's generator PCG64, and numbers in the shape and dtype of `like`.",
     Attr("function", STR),

@@ -83,8 +83,7 @@ _REDUCTIONS: tuple[tuple[str, str, Elements], ...] = (
 )
 for _name, _summary, _elements in _REDUCTIONS:
     declare(
-        _name,
-        "data",
+        f"{_name}(data)",
         _reduce,
         _summary,
         *_REDUCE,
@@ -95,8 +94,7 @@ for _name, _summary, _elements in _REDUCTIONS:
     )
 for _name in ("and", "or", "xor"):
     declare(
-        f"numpy.bitwise_{_name}.reduce",
-        "data",
+        f"numpy.bitwise_{_name}.reduce(data)",
         _reduce,
         f"Bitwise {_name} of the elements along the axes.",
         *_REDUCE,
@@ -105,8 +103,7 @@ for _name in ("and", "or", "xor"):
         elements="integers",
     )
     declare(
-        f"numpy.bitwise_{_name}.accumulate",
-        "data",
+        f"numpy.bitwise_{_name}.accumulate(data)",
         _running,
         f"Bitwise {_name} of the elements so far along an axis.",
         Attr("axis", INTEGER, 0),
@@ -116,8 +113,7 @@ for _name in ("and", "or", "xor"):
     )
 for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
     declare(
-        _name,
-        "data",
+        f"{_name}(data)",
         _arg_reduce,
         f"Index of the {_which} element along the axes, as int32.",
         Attr("axis", AXES, None),
@@ -130,8 +126,7 @@ for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
         traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
     )
 declare(
-    "variance",
-    "data mean",
+    "variance(data, mean)",
     _variance,
     "Mean squared distance from a mean that is given with its axes kept.",
     *_REDUCE,
@@ -145,8 +140,7 @@ declare(
 )
 for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
     declare(
-        _name,
-        "data",
+        f"{_name}(data)",
         _scan,
         f"Running {_what} along an axis; without one, of the flattened tensor.",
         Attr("axis", OPTIONAL_INTEGER, None),
@@ -159,8 +153,7 @@ for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
     )
 for _name, _what in (("maximum", "largest"), ("minimum", "smallest")):
     declare(
-        f"numpy.{_name}.accumulate",
-        "data",
+        f"numpy.{_name}.accumulate(data)",
         _running,
         f"The {_what} element so far along an axis; NaN from a NaN on.",
         Attr("axis", INTEGER, 0),

@@ -74,8 +74,7 @@ def _check_scatter_nd(types: Sequence[Type], _attrs: Attrs) -> None:
 
 
 declare(
-    "scatter_elements",
-    "data indices updates",
+    "scatter_elements(data, indices, updates)",
     _scatter_elements,
     "Data with updates put at, or combined into, indices along an axis.",
     Attr("axis", INTEGER, 0),
@@ -86,8 +85,7 @@ declare(
     traits=Trait.UPDATES,
 )
 declare(
-    "scatter_nd",
-    "data indices updates",
+    "scatter_nd(data, indices, updates)",
     _scatter_nd,
     "Data with updates put at, or combined into, indices whose coordinates lie along the first axis.",
     Attr("mode", STR, "update"),
@@ -108,8 +106,7 @@ def _check_strided_set(types: Sequence[Type], _attrs: Attrs) -> None:
 
 
 declare(
-    "strided_set",
-    "data v begin end strides",
+    "strided_set(data, v, begin, end, strides)",
     identity,
     "Data with v put into a strided slice.",
     preconditions=[_check_strided_set],
@@ -144,8 +141,7 @@ def _fit_values(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "sparse_to_dense",
-    "sparse_indices sparse_values default_value",
+    "sparse_to_dense(sparse_indices, sparse_values, default_value)",
     _sparse_to_dense,
     "A tensor with values at the given indices and a default elsewhere.",
     Attr("output_shape", array(DIM)),
@@ -189,8 +185,7 @@ def _check_matrix_set_diag(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "matrix_set_diag",
-    "input diagonal",
+    "matrix_set_diag(input, diagonal)",
     _matrix_set_diag,
     "Matrices with some of their diagonals replaced.",
     Attr("k1", INT, 0),

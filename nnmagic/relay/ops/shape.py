@@ -213,8 +213,7 @@ def _broadcast_back_to(types: Sequence[Type], attrs: Attrs) -> None:
 
 _NEWSHAPE = (Attr("newshape", kinds.one_or_more(kinds.INTEGER)), Attr("allowzero", kinds.BOOL, default=False))
 declare(
-    "reshape",
-    "data",
+    "reshape(data)",
     _reshape,
     "The same elements in another shape; 0 copies a dimension, -1 infers one.",
     *_NEWSHAPE,
@@ -227,8 +226,7 @@ declare(
     | Trait.KEEPS_ORDER,
 )
 declare(
-    "contrib_reverse_reshape",
-    "data",
+    "contrib_reverse_reshape(data)",
     _reverse_reshape,
     "As reshape, with the special values read from right to left.",
     *_NEWSHAPE,
@@ -237,8 +235,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
 )
 declare(
-    "reshape_like",
-    "data shape_like",
+    "reshape_like(data, shape_like)",
     _reshape_like,
     "The same elements in the shape of another tensor, or in a range of its dimensions.",
     Attr("lhs_begin", kinds.INT, 0),
@@ -249,8 +246,7 @@ declare(
     preconditions=[_check_reshape_like],
 )
 declare(
-    "transpose",
-    "data",
+    "transpose(data)",
     _transpose,
     "Axes in another order; reversed where none is given.",
     Attr("axes", kinds.optional(kinds.one_or_more(kinds.INTEGER)), call_default=None),
@@ -258,8 +254,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
 )
 declare(
-    "squeeze",
-    "data",
+    "squeeze(data)",
     _squeeze,
     "Data without the given axes of length 1, or without all of them.",
     Attr("axis", kinds.AXES, None),
@@ -267,8 +262,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.KEEPS_ORDER,
 )
 declare(
-    "expand_dims",
-    "data",
+    "expand_dims(data)",
     _expand_dims,
     "Data with new axes of length 1 before the given axis.",
     Attr("axis", kinds.INT),
@@ -277,8 +271,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
 )
 declare(
-    "reverse",
-    "data",
+    "reverse(data)",
     _reverse,
     "The elements along an axis in reverse order.",
     Attr("axis", kinds.OPTIONAL_INTEGER, None, call_default=REQUIRED),
@@ -286,16 +279,14 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
 )
 declare(
-    "reverse_sequence",
-    "data seq_lengths",
+    "reverse_sequence(data, seq_lengths)",
     _reverse_sequence,
     "The first seq_lengths elements of each sequence of a batch in reverse order.",
     Attr("seq_axis", kinds.INTEGER, 1),
     Attr("batch_axis", kinds.INTEGER, 0),
 )
 declare(
-    "layout_transform",
-    "data",
+    "layout_transform(data)",
     _layout_transform,
     "Data in another layout, as from NCHW to NCHW16c.",
     Attr("src_layout", kinds.STR),
@@ -303,15 +294,13 @@ declare(
     traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
 )
 declare(
-    "nn.batch_flatten",
-    "data",
+    "nn.batch_flatten(data)",
     _batch_flatten,
     "Each element of the batch as one row.",
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
 )
 declare(
-    "sliding_window",
-    "data",
+    "sliding_window(data)",
     _sliding_window,
     "Windows that slide over the axes from the given one on.",
     Attr("axis", kinds.INT),
@@ -322,8 +311,7 @@ declare(
     preconditions=[_check_sliding_window],
 )
 declare(
-    "shape_of",
-    "data",
+    "shape_of(data)",
     _shape_of,
     "The shape as a tensor.",
     Attr("dtype", kinds.DTYPE, "", call_default="int32"),
@@ -331,8 +319,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
-    "ndarray_size",
-    "data",
+    "ndarray_size(data)",
     _ndarray_size,
     "The number of elements as a scalar.",
     Attr("dtype", kinds.DTYPE, "", call_default="int32"),
@@ -340,16 +327,14 @@ declare(
     traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
-    "collapse_sum_like",
-    "data collapse_type",
+    "collapse_sum_like(data, collapse_type)",
     _collapse_sum_like,
     "Sums along the axes in which data is larger than another tensor: the gradient of a broadcast.",
     traits=Trait.SPECULATABLE,
     shape_constraints=[_broadcast_back_like],
 )
 declare(
-    "collapse_sum_to",
-    "data shape",
+    "collapse_sum_to(data, shape)",
     _collapse_sum_to,
     "Sums along the axes in which data is larger than a shape.",
     Attr("shape", kinds.array(kinds.INTEGER)),

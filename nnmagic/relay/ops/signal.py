@@ -105,8 +105,7 @@ def _fit_frames(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "dft",
-    "re_data im_data",
+    "dft(re_data, im_data)",
     lambda types, _attrs: TupleType((tensor(types, 0), tensor(types, 1))),
     "Discrete Fourier transform along the last axis, as (real, imaginary).",
     Attr("inverse", BOOL, default=False),
@@ -147,8 +146,7 @@ _TRANSFORM = Trait.SPECULATABLE | Trait.RESHAPES | Trait.HEAVY
 _AXIS, _PAIRS = Attr("axis", INT, -1), Attr("pairs", BOOL, default=False)
 _NORM = Attr("norm", choice("backward", "ortho", "forward"), "backward")
 declare(
-    "numpy.fft",
-    "data",
+    "numpy.fft(data)",
     _fft,
     "Discrete Fourier transform of complex numbers along an axis, or its inverse.",
     _AXIS,
@@ -160,8 +158,7 @@ declare(
     shape_constraints=[partial(_has_points, is_complex=True)],
 )
 declare(
-    "numpy.rfft",
-    "data",
+    "numpy.rfft(data)",
     _rfft,
     "Discrete Fourier transform of real numbers along an axis: the frequencies that are not negative.",
     _AXIS,
@@ -172,8 +169,7 @@ declare(
     shape_constraints=[partial(_has_points, is_complex=False)],
 )
 declare(
-    "numpy.irfft",
-    "data",
+    "numpy.irfft(data)",
     _irfft,
     "The real numbers whose transform is given at the frequencies that are not negative.",
     Attr("n", optional(INT), None),
@@ -185,8 +181,7 @@ declare(
     shape_constraints=[_has_half],
 )
 declare(
-    "stft",
-    "data window",
+    "stft(data, window)",
     _stft,
     "Short-time Fourier transform.",
     Attr("n_fft", INT, -1, call_default=REQUIRED),

@@ -115,8 +115,7 @@ def _check_axis(types: Sequence[Type], attrs: Attrs) -> None:
 RET_TYPE = choice("both", "values", "indices")
 _ORDER = (Attr("axis", INT, -1), Attr("is_ascend", BOOL, default=True))
 declare(
-    "sort",
-    "data",
+    "sort(data)",
     same_as(0),
     "The elements in order along an axis.",
     *_ORDER,
@@ -128,8 +127,7 @@ declare(
     preconditions=[_check_axis],
 )
 declare(
-    "argsort",
-    "data",
+    "argsort(data)",
     lambda types, attrs: TensorType(tensor(types).shape, str(attrs["dtype"])),
     "The indices that put the elements in order along an axis.",
     *_ORDER,
@@ -139,8 +137,7 @@ declare(
     preconditions=[_check_axis],
 )
 declare(
-    "topk",
-    "data",
+    "topk(data)",
     _topk,
     "The k largest (or smallest) elements along an axis and their indices.",
     Attr("k", INTEGER, call_default=1),
@@ -151,15 +148,13 @@ declare(
     traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
 declare(
-    "invert_permutation",
-    "data",
+    "invert_permutation(data)",
     same_as(0),
     "The permutation that undoes a permutation.",
     numpy="numpy.argsort",
 )
 declare(
-    "searchsorted",
-    "sorted_sequence values",
+    "searchsorted(sorted_sequence, values)",
     _searchsorted,
     "Where values would be inserted into a sorted sequence to keep its order.",
     Attr("right", BOOL, default=False),
@@ -170,8 +165,7 @@ declare(
     preconditions=[_check_searchsorted],
 )
 declare(
-    "numpy.histogram",
-    "data edges",
+    "numpy.histogram(data, edges)",
     _histogram,
     "How many elements of a vector lie between edges of equal distance; the last one is inside, too.",
     numpy="numpy.histogram",
@@ -180,8 +174,7 @@ declare(
     shape_constraints=[_fit_histogram],
 )
 declare(
-    "numpy.isin",
-    "data others",
+    "numpy.isin(data, others)",
     _isin,
     "Which elements are among the elements of a vector.",
     numpy="numpy.isin",
@@ -189,8 +182,7 @@ declare(
     preconditions=[_check_isin],
 )
 declare(
-    "numpy.partition",
-    "data kth",
+    "numpy.partition(data, kth)",
     _partition,
     "The elements with those of some places, which ascend, where sorting would put them.",
     Attr("axis", INT, -1),
@@ -198,8 +190,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
 declare(
-    "numpy.argpartition",
-    "data kth",
+    "numpy.argpartition(data, kth)",
     lambda types, attrs: TensorType(_partition(types, attrs).shape, "int64"),
     "The indices of the elements as `numpy.partition` orders these, int64.",
     Attr("axis", INT, -1),
@@ -207,8 +198,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
 declare(
-    "unique",
-    "data",
+    "unique(data)",
     _unique,
     "The distinct elements, where each first occurs, and which one each element is.",
     Attr("sorted", BOOL, default=True),

@@ -72,29 +72,25 @@ def _alive(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 declare(
-    "table.find",
-    "slots keys key",
+    "table.find(slots, keys, key)",
     _find,
     "The slot that holds the entry of a key, or would hold it, and the entry's number, negative if none.",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
 declare(
-    "table.found",
-    "entry",
+    "table.found(entry)",
     lambda types, _attrs: tensor(types, rank=0),
     "The number of an entry; KeyError if it is negative.",
     traits=Trait.VIEW,
 )
 declare(
-    "table.slots",
-    "keys count",
+    "table.slots(keys, count)",
     _filled_type,
     "Slots for the first keys, all of which differ, with room for as many as there are rows.",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
 declare(
-    "table.alive",
-    "slots keys",
+    "table.alive(slots, keys)",
     _alive,
     "Which rows of the keys are those of entries that were not deleted.",
     traits=Trait.SPECULATABLE | Trait.HEAVY,

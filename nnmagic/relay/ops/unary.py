@@ -94,8 +94,7 @@ def _check_order(_types: Sequence[Type], attrs: Attrs) -> None:
 
 for _name, _twin, _summary in (*_OF_FLOATS, *_PLAIN, *_BEYOND_RELAY):
     declare(
-        _name,
-        "data",
+        f"{_name}(data)",
         identity,
         _summary,
         numpy=_twin and f"numpy.{_twin}",
@@ -103,8 +102,7 @@ for _name, _twin, _summary in (*_OF_FLOATS, *_PLAIN, *_BEYOND_RELAY):
         elements=_ELEMENTS.get(_name, "any") if (_name, _twin, _summary) in _PLAIN else "floats",
     )
 declare(
-    "special.polygamma",
-    "data",
+    "special.polygamma(data)",
     identity,
     "Derivative of order n of the digamma function.",
     Attr("n", INT, 0),
@@ -113,8 +111,7 @@ declare(
     preconditions=[_check_order],
 )
 declare(
-    "copy",
-    "data",
+    "copy(data)",
     identity,
     "The same tensor in memory of its own.",
     numpy="numpy.copy",
@@ -122,8 +119,7 @@ declare(
 )
 for _name, _summary in _TESTS:
     declare(
-        _name,
-        "data",
+        f"{_name}(data)",
         identity_compare,
         _summary,
         numpy=f"numpy.{_name.removeprefix('numpy.')}",
@@ -136,8 +132,7 @@ def _cast(types: Sequence[Type], attrs: Attrs) -> TensorType:
 
 
 declare(
-    "cast",
-    "data",
+    "cast(data)",
     _cast,
     "Each element converted to another dtype.",
     Attr("dtype", DTYPE),
@@ -145,15 +140,13 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES,
 )
 declare(
-    "cast_like",
-    "data dtype_like",
+    "cast_like(data, dtype_like)",
     lambda types, _attrs: TensorType(tensor(types).shape, tensor(types, 1).dtype),
     "Each element converted to the dtype of another tensor.",
     traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
 )
 declare(
-    "reinterpret",
-    "data",
+    "reinterpret(data)",
     _cast,
     "The bits of each element read as another dtype of the same width.",
     Attr("dtype", DTYPE),
@@ -162,8 +155,7 @@ declare(
     traits=Trait.SPECULATABLE | Trait.VIEW,
 )
 declare(
-    "clip",
-    "data",
+    "clip(data)",
     identity,
     "Each element limited to the range from a_min to a_max.",
     Attr("a_min", FLOAT),
@@ -184,8 +176,7 @@ def _check_fixed_point(_types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "fixed_point_multiply",
-    "data",
+    "fixed_point_multiply(data)",
     identity,
     "Product with multiplier * 2**(shift - 31) in integer arithmetic, rounded.",
     Attr("multiplier", INT),

@@ -129,8 +129,7 @@ def _divide_blocks(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 declare(
-    "vision.get_valid_counts",
-    "data score_threshold",
+    "vision.get_valid_counts(data, score_threshold)",
     _valid_counts,
     "Boxes above a score moved to the front, how many, and where they were.",
     Attr("score_threshold", optional(FLOAT), call_default=None),
@@ -141,8 +140,7 @@ declare(
     shape_constraints=[_has_columns("score_index", "id_index")],
 )
 declare(
-    "vision.non_max_suppression",
-    "data valid_count indices max_output_size iou_threshold",
+    "vision.non_max_suppression(data, valid_count, indices, max_output_size, iou_threshold)",
     _non_max_suppression,
     "Of boxes that overlap more than a threshold, the one with the highest score.",
     Attr("force_suppress", BOOL, default=False),
@@ -159,8 +157,8 @@ declare(
     shape_constraints=[_match_counts, _has_columns("coord_start", "score_index", "id_index")],
 )
 declare(
-    "vision.all_class_non_max_suppression",
-    "boxes scores max_output_boxes_per_class iou_threshold score_threshold",
+    "vision.all_class_non_max_suppression("
+    "boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold)",
     _all_class_nms,
     "Non-maximum suppression for each class separately.",
     Attr("output_format", STR, "onnx"),
@@ -170,8 +168,7 @@ declare(
     preconditions=[_check_all_class_nms, one_of("output_format", "onnx", "tensorflow")],
 )
 declare(
-    "vision.multibox_prior",
-    "data",
+    "vision.multibox_prior(data)",
     _multibox_prior,
     "Anchor boxes at each position of a feature map.",
     Attr("sizes", array(NUMBER), (1.0,)),
@@ -184,8 +181,7 @@ declare(
 )
 _REGION = (Attr("pooled_size", spatial(2)), Attr("spatial_scale", FLOAT))
 declare(
-    "vision.roi_align",
-    "data rois",
+    "vision.roi_align(data, rois)",
     _regions,
     "Regions of images sampled at pooled_size positions by bilinear interpolation.",
     *_REGION,
@@ -197,8 +193,7 @@ declare(
     nonempty_constraints=[data_has_elements],
 )
 declare(
-    "vision.roi_pool",
-    "data rois",
+    "vision.roi_pool(data, rois)",
     _regions,
     "The largest element of each of pooled_size parts of regions of images.",
     *_REGION,
@@ -208,8 +203,7 @@ declare(
     nonempty_constraints=[data_has_elements],
 )
 declare(
-    "vision.yolo_reorg",
-    "data",
+    "vision.yolo_reorg(data)",
     _yolo_reorg,
     "Blocks of stride by stride positions moved into the channels.",
     Attr("stride", INTEGER, 1, call_default=REQUIRED),
