@@ -30,42 +30,16 @@ from nnmagic.tracebacks import callers_locals, short_errors
 
 if TYPE_CHECKING:
     from nnmagic.engine.custom import Engine
-    from nnmagic.functions.typed import P, R, TypedFunction
+    from nnmagic.functions.typed import CompileOptions, P, R, TypedFunction, Unpack
     from nnmagic.relay.passes.pipeline import NamedPass, Pass
 
 
 @overload
-def compile(  # noqa: A001
-    source: Callable[P, R],
-    *,
-    engine: str | Engine = "auto",
-    target: Target = None,
-    opt_level: int = 3,
-    promote: bool | None = None,
-    convert: Convert = False,
-    passes: Iterable[str | Pass] = (),
-    debug: bool = True,
-    zero_d_arrays: bool = False,
-    namespace: Mapping[str, object] | None = None,
-    cache: bool = True,
-) -> TypedFunction[P, R]: ...
+def compile(source: Callable[P, R], **options: Unpack[CompileOptions]) -> TypedFunction[P, R]: ...  # noqa: A001
 
 
 @overload
-def compile(  # noqa: A001
-    source: str | Module,
-    *,
-    engine: str | Engine = "auto",
-    target: Target = None,
-    opt_level: int = 3,
-    promote: bool | None = None,
-    convert: Convert = False,
-    passes: Iterable[str | Pass] = (),
-    debug: bool = True,
-    zero_d_arrays: bool = False,
-    namespace: Mapping[str, object] | None = None,
-    cache: bool = True,
-) -> TypedFunction[..., Any]: ...
+def compile(source: str | Module, **options: Unpack[CompileOptions]) -> TypedFunction[..., Any]: ...  # noqa: A001
 
 
 @short_errors
@@ -231,19 +205,7 @@ def function(source: Callable[P, R], /) -> TypedFunction[P, R]: ...
 
 
 @overload
-def function(
-    *,
-    engine: str | Engine = "auto",
-    target: Target = None,
-    opt_level: int = 3,
-    promote: bool | None = None,
-    convert: Convert = False,
-    passes: Iterable[str | Pass] = (),
-    debug: bool = True,
-    zero_d_arrays: bool = False,
-    namespace: Mapping[str, object] | None = None,
-    cache: bool = True,
-) -> Callable[[Callable[P, R]], TypedFunction[P, R]]: ...
+def function(**options: Unpack[CompileOptions]) -> Callable[[Callable[P, R]], TypedFunction[P, R]]: ...
 
 
 @short_errors

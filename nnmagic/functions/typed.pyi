@@ -1,11 +1,31 @@
 # What type checkers and editors know of compiled functions. Only they read this file: at run time
 # nnmagic.function gives a CompiledFunction or a SpecializingFunction.
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, overload
 
+from typing_extensions import Unpack as Unpack
+
+from nnmagic.engine.custom import Engine
+from nnmagic.functions.caching.compile_options import Convert, Target
 from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.relay.passes.pipeline import Pass
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+class CompileOptions(TypedDict, total=False):
+    """The options of nnmagic.compile and nnmagic.function, with the defaults that they have there."""
+
+    engine: str | Engine
+    target: Target
+    opt_level: int
+    promote: bool | None
+    convert: Convert
+    passes: Iterable[str | Pass]
+    debug: bool
+    zero_d_arrays: bool
+    namespace: Mapping[str, object] | None
+    cache: bool
 
 class TypedFunction(CompiledFunction, Generic[P, R]):
     """A compiled function with the parameters and the result of the Python function that it was made of."""

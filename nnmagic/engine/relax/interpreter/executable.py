@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnmagic.engine.arguments import Parameter, convert_argument
-from nnmagic.engine.executable import KernelCode
+from nnmagic.engine.arguments import Parameter
 from nnmagic.engine.numpy import Interpreter
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves, named_leaves
 from nnmagic.engine.relax.artifact import AOT, Artifact
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable, with_result
-from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram
+from nnmagic.engine.relax.runtime.compiled_program import CheckedExecutable, CompiledProgram
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.failures import Failure
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 _Kernel = Callable[[tuple[Any, ...]], Any]
 
 
-class InterpretedProgram:
+class InterpretedProgram(CheckedExecutable):
     """A program that the interpreter runs on NumPy arrays, tuples and AdtValue; several threads may call it.
 
     Each kernel is an AOT program. Raises TypeError or ValueError for an argument that does not fit,
@@ -96,34 +95,6 @@ class InterpretedProgram:
         }
         return partial(Interpreter(self._control, natives=natives).run, self._entry)
 
-    def __call__(self, arrays: Sequence[object]) -> Any:
-        """Return the result for these arguments."""
-        return self._run(self._convert(arrays))
-
-    def fast_path(self, args: tuple[Any, ...]) -> Any:
-        """Return the result for the arguments of a call as they are; None if one does not fit."""
-        try:
-            values = self._convert(args)
-        except (TypeError, ValueError):
-            return None
-        return self._run(values)
-
-    def stage(self, name: str) -> str:
-        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
-        return self.compiled().stage(name)
-
-    def kernels(self) -> Sequence[KernelCode]:
-        """Return the functions of the machine code, and what each computes."""
-        return self.compiled().kernels()
-
-    def _convert(self, arrays: Sequence[object]) -> Sequence[Any]:
-        """Return the interpreter's values for arguments."""
-        dims: dict[str, int] = {}
-        return [
-            convert_argument(parameter, value, dims)
-            for parameter, value in zip(self._parameters, arrays, strict=True)
-        ]
-
     def _run(self, values: Sequence[object]) -> Any:
         """Return the result for these values."""
         return _copy(self._interpret(values))
@@ -157,7 +128,7 @@ class InterpretedProgram:
 
         def run(arrays: Sequence[object]) -> list[tuple[int, np.ndarray]]:
             times.clear()
-            interpret(self._convert(arrays))
+            interpret(self.convert(arrays))
             return times
 
         return run

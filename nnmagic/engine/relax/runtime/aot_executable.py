@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.engine.executable import KernelCode, Remark
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, nested_source
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.callbacks import raise_pending
-from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram
+from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram, StagesOfProgram
 from nnmagic.engine.relax.runtime.direct_call import Signature, guard_launches, make_direct_call
 from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
@@ -29,7 +28,7 @@ from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
 
 
-class AotExecutable:
+class AotExecutable(StagesOfProgram):
     """A native program.
 
     A call takes one array (or tuple of arrays) per parameter and returns new arrays, which never share memory
@@ -175,18 +174,6 @@ class AotExecutable:
         assert self._general is not None
         run = self._built_general = self._built_general or self._general()
         return run.call_into(arrays, destinations, changed)
-
-    def stage(self, name: str) -> str:
-        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
-        return self.compiled().stage(name)
-
-    def kernels(self) -> Sequence[KernelCode]:
-        """Return the functions of the machine code, and what each computes."""
-        return self.compiled().kernels()
-
-    def remarks(self) -> Sequence[Remark]:
-        """Return how its loops and kernels run, and what costs."""
-        return self.compiled().remarks()
 
     def with_result(self, type_: TensorType, compiled: CompiledProgram) -> AotExecutable:
         """Return the executable of another compilation, which has one more result."""

@@ -8,17 +8,17 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from nnmagic.engine.arguments import Parameter, convert_argument
-from nnmagic.engine.executable import KernelCode, Remark
+from nnmagic.engine.arguments import Parameter
 from nnmagic.engine.relax.analysis import cell_layout as cells
 from nnmagic.engine.relax.analysis.data_types import CellSignature
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from nnmagic.engine.relax.runtime.compiled_program import CheckedExecutable
 from nnmagic.relay.structure.tuple_trees import leaf_types, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type, TypeCall
 from nnmagic.relay.values import AdtValue
 
 
-class CellExecutable:
+class CellExecutable(CheckedExecutable):
     """A native program whose entry has data types in its signature; several threads may call it.
 
     A call takes AdtValue for these, and returns such values. Raises TypeError or ValueError for an argument
@@ -41,40 +41,11 @@ class CellExecutable:
         self._signature, self._parameters = signature, parameters
         self._plans = _Plans(signature.layouts)
 
-    def __call__(self, arrays: Sequence[object]) -> Any:
-        """Return the result for these arguments."""
-        return self._run(self.convert(arrays))
-
-    def fast_path(self, args: tuple[Any, ...]) -> Any:
-        """Return the result for the arguments of a call as they are; None if one does not fit."""
-        try:
-            values = self.convert(args)
-        except (TypeError, ValueError):
-            return None
-        return self._run(values)
-
-    def stage(self, name: str) -> str:
-        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
-        return self.program.stage(name)
-
-    def kernels(self) -> Sequence[KernelCode]:
-        """Return the functions of the machine code, and what each computes."""
-        return self.program.kernels()
-
-    def remarks(self) -> Sequence[Remark]:
-        """Return how its loops and kernels run, and what costs."""
-        return self.program.remarks()
-
     def convert(self, arrays: Sequence[object]) -> list[object]:
         """Return the arguments, checked, with words for values of data types; a call changes the words."""
-        dims: dict[str, int] = {}
-        checked = [
-            convert_argument(parameter, value, dims)
-            for parameter, value in zip(self._parameters, arrays, strict=True)
-        ]
         return [
             self._with_words(value, parameter.type)
-            for value, parameter in zip(checked, self._parameters, strict=True)
+            for value, parameter in zip(super().convert(arrays), self._parameters, strict=True)
         ]
 
     def _with_words(self, value: Any, type_: Type) -> object:
