@@ -90,7 +90,7 @@ def why(definition: Definition) -> Why:
         note = f"machine code alone{threads}"
     else:
         reason = artifact.facts["reason"]
-        note = f"an interpreter runs its control flow, about a microsecond for each kernel: {reason}"
+        note = f"an interpreter runs its control flow, some microseconds for each kernel: {reason}"
     return Why(definition.name, note, tuple(ordered), tuple(_rows(ordered, spans, places)))
 
 

@@ -1,1 +1,1 @@
-"""Interpret control flow with closures and data types between compiled kernels."""
+"""Run programs with references and calls of Python: control flow between compiled kernels."""
