@@ -12,13 +12,8 @@ import numpy as np
 from nnmagic.engine.arguments import convert_argument
 from nnmagic.engine.executable import Executable
 from nnmagic.engine.foreign_arrays import note_change
+from nnmagic.functions.arguments import destinations
 from nnmagic.functions.arguments.calls import CallAdapter, store
-from nnmagic.functions.arguments.destinations import (
-    check_overlap,
-    destination,
-    note_changed_arrays,
-    write_destinations,
-)
 from nnmagic.functions.arguments.generators import lock, take_generators
 from nnmagic.functions.arguments.scalars import Conversion, to_scalars
 from nnmagic.functions.caching.compile_options import Convert
@@ -219,7 +214,7 @@ class Caller:
         """Return the arguments as arrays of the parameters' types. Raises TypeError or ValueError."""
         parameters, values = self.call.parameters, list(args)
         for number in self.call.destinations:
-            values[number] = destination(parameters[number], args[number])
+            values[number] = destinations.destination(parameters[number], args[number])
         changed = [(parameters[number], values[number]) for number in self.call.destinations]
         if how:
             from nnmagic.functions.arguments.conversions import convert_to_dtypes
@@ -230,7 +225,7 @@ class Caller:
         dims: dict[str, int] = {}
         pairs = zip(parameters, values, strict=True)
         values = [convert_argument(parameter, value, dims) for parameter, value in pairs]
-        check_overlap(changed)
+        destinations.check_overlap(changed)
         return values
 
     def _run_into(self, run: Executable, values: list[Any], given: Sequence[Any]) -> Any:
@@ -245,7 +240,7 @@ class Caller:
             results = (
                 run(values) if call_into is None else call_into(values, call.destinations_read(), changed)
             )
-            return write_destinations(results, arrays, changed, call.destinations)
+            return destinations.write_destinations(results, arrays, changed, call.destinations)
         except BaseException as error:
             self._say_where(error, changed)
             raise
@@ -294,7 +289,7 @@ def _present(error: BaseException, module: Module, changed: Sequence[str] | None
     elif isinstance(error, _SHOWN):
         add_location(error, module)
         if changed is not None:
-            note_changed_arrays(error, changed)
+            destinations.note_changed_arrays(error, changed)
         hide_frames(error, cause=True)  # the cause is TVM's
 
 

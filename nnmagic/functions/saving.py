@@ -33,14 +33,9 @@ from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.definition import CacheInfo, Definition
 from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.infer import infer_type
+from nnmagic.relay.structure import serialization
 from nnmagic.relay.structure.encoder import PythonFunctionError
 from nnmagic.relay.structure.hashing import content_digest
-from nnmagic.relay.structure.serialization import (
-    module_from_data,
-    module_to_data,
-    source_from_data,
-    source_to_data,
-)
 from nnmagic.relay.types import dtype_of_array
 from nnmagic.tracebacks import short_errors
 
@@ -76,7 +71,7 @@ def to_bytes(function: CompiledFunction, python: list[PythonFunction] | None = N
     """
     definition = function._definition
     try:
-        module, arrays = module_to_data(definition.optimize[0], python=python)
+        module, arrays = serialization.module_to_data(definition.optimize[0], python=python)
     except PythonFunctionError as error:
         raise TypeError(
             f"{definition.name} cannot be saved: it calls the Python function `{error.name}`, and a file "
@@ -98,7 +93,7 @@ def to_bytes(function: CompiledFunction, python: list[PythonFunction] | None = N
         "doc": definition.doc,
         "language": definition.language,
         "text": definition.text,
-        "source": source_to_data(definition.source),
+        "source": serialization.source_to_data(definition.source),
         "options": asdict(replace(options, passes=())),
         "parameters": parameters,
         "classes": infos_to_data(definition.infos),
@@ -233,7 +228,9 @@ def _definition(
     for field, kind in _PARTS.items():
         if not isinstance(head[field], kind):
             raise TypeError(f"its {field} is {kind_of(head[field])}")
-    module = infer_type(module_from_data(head["module"], arrays, python), look_into_callees=True)
+    module = infer_type(
+        serialization.module_from_data(head["module"], arrays, python), look_into_callees=True
+    )
     if head["name"] not in module.functions:
         raise ValueError(f"there is no function {head['name']!r} in it")
     if not code:
@@ -242,7 +239,7 @@ def _definition(
     definition = Definition(
         name=head["name"],
         module=module,
-        source=source_from_data(head["source"]),
+        source=serialization.source_from_data(head["source"]),
         text=head["text"],
         language=head["language"],
         doc=head["doc"],

@@ -21,6 +21,7 @@ from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
 from nnmagic.tinynn.calls.row_lists import KEEPS_ITEMS, call_with_rows
+from nnmagic.tinynn.elaborate import templates
 from nnmagic.tinynn.elaborate.annotation_types import sizes_in_scope
 from nnmagic.tinynn.elaborate.callbacks import call_callback, is_callback
 from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
@@ -37,13 +38,6 @@ from nnmagic.tinynn.elaborate.operand_memory import check_operands
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.elaborate.records import make_record
-from nnmagic.tinynn.elaborate.templates import (
-    call_for_other_texts,
-    call_specialized,
-    is_template,
-    varies,
-    without_static,
-)
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
@@ -167,13 +161,13 @@ def _call_global(
         raise _changing(function, span)
     if ctx.own_parameters and function.name == ctx.environment.name:
         try:
-            operands = without_static(ctx, function, operands, span)
+            operands = templates.without_static(ctx, function, operands, span)
         except v.RefusalError:
-            result = call_for_other_texts(ctx, function, operands, span, partial(as_function, ctx))
+            result = templates.call_for_other_texts(ctx, function, operands, span, partial(as_function, ctx))
             if result is None:
                 raise
             return _in_order(ctx, result)
-        if varies(ctx, function, operands, span):
+        if templates.varies(ctx, function, operands, span):
             return v.FAILED
     if function.type is None and function.name in ctx.pending.unfinished:
         ctx.pending.awaited.add(function.name)
@@ -204,8 +198,10 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
             if current is None:
                 return v.FAILED
             return _in_order(ctx, call_function(current, operands, span, partial(as_function, ctx)))
-        case v.LocalFunction(name=name) as local if name in ctx.recursive and is_template(ctx, local):
-            result = call_specialized(ctx, local, operands, span, partial(as_function, ctx))
+        case v.LocalFunction(name=name) as local if name in ctx.recursive and templates.is_template(
+            ctx, local
+        ):
+            result = templates.call_specialized(ctx, local, operands, span, partial(as_function, ctx))
             return _in_order(ctx, result)
         case v.LocalFunction() as local:
             return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
@@ -214,7 +210,7 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
                 code = v.ModuleOf(template.code, template.written, {}, "")
                 inlined = v.Operand(python_function(ctx, code, callee.span), callee.span)
                 return apply_value(ctx, inlined, operands, span)
-            result = call_specialized(ctx, template, operands, span, partial(as_function, ctx))
+            result = templates.call_specialized(ctx, template, operands, span, partial(as_function, ctx))
             return _in_order(ctx, result)
         case v.ModuleOf() as module:
             return call_module(ctx, module, operands, callee.span, span, partial(as_function, ctx))

@@ -14,26 +14,14 @@ from nnmagic.limits import MAX_ERRORS, MAX_WORK
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.annotations import KERNEL
-from nnmagic.tinynn.analysis.bound_names import (
-    ASSIGNING,
-    called_names,
-    callees_first,
-    calls_for_effects,
-    changes_tensors,
-    deletes_entries,
-    find_assigned_names,
-    find_local_names,
-    find_mentioned_names,
-    find_reassigned_names,
-    find_rebindings,
-    walk,
-)
+from nnmagic.tinynn.analysis import bound_names
 from nnmagic.tinynn.analysis.changing_calls import (
     FindFormals,
     find_changed_parameters,
     mark_changing_calls,
 )
 from nnmagic.tinynn.analysis.view_names import write_out_views
+from nnmagic.tinynn.elaborate import parameter_values
 from nnmagic.tinynn.elaborate.context import Elaboration, LoopForms, WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.dispatch import NODES
@@ -49,12 +37,6 @@ from nnmagic.tinynn.elaborate.function_signatures import (
 )
 from nnmagic.tinynn.elaborate.imports import imports_of_cell
 from nnmagic.tinynn.elaborate.live_names import LiveNames
-from nnmagic.tinynn.elaborate.parameter_values import (
-    as_tuple,
-    enter_dictionaries,
-    refuse_changed_containers,
-    value_of_parameter,
-)
 from nnmagic.tinynn.elaborate.python_functions import definitions_beside
 from nnmagic.tinynn.elaborate.python_hints import without_hints
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
@@ -108,20 +90,20 @@ def elaborate_cell(
     functions = _mark_changes(ctx, cell, templates)
     if specialization is not None:
         name = specialization.name
-        refuse_changed_containers(ctx, functions[name], signatures[name], specialization)
+        parameter_values.refuse_changed_containers(ctx, functions[name], signatures[name], specialization)
         # Marking a parameter as changed makes calls of the function itself changes, too, which may
         # be of further parameters.
         while changed := find_changed_parameters(functions[name]) & _changeable(signatures[name]):
             functions[name] = _let_change(ctx, functions[name], signatures[name], changed)
     cell = attr.evolve(cell, funcs=functions)
     definitions = [*functions.values(), *templates.values()]
-    ctx.deletes_entries = deletes_entries(definitions)
-    ctx.changes_tensors = changes_tensors(definitions) or _mentions_assigning(ctx, definitions)
+    ctx.deletes_entries = bound_names.deletes_entries(definitions)
+    ctx.changes_tensors = bound_names.changes_tensors(definitions) or _mentions_assigning(ctx, definitions)
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
     # A function's result type is known before its callers are elaborated, except in a circle, which
     # is tried round by round.
-    for group in callees_first(cell.funcs):
+    for group in bound_names.callees_first(cell.funcs):
         if len(ctx.diagnostics.errors) >= MAX_ERRORS:
             break
         _find_types(ctx, group, cell, signatures)
@@ -136,7 +118,7 @@ def _prepare(ctx: Elaboration, cell: tree.CellNode, specialization: Specializati
     ctx.beside = definitions_beside(ctx, cell.funcs)
     cell = attr.evolve(cell, funcs={**ctx.beside, **cell.funcs})
     ctx.resolver.linker.reserved.update(cell.funcs)
-    ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
+    ctx.has_effects = any(map(bound_names.calls_for_effects, cell.funcs.values()))
     ctx.resolver.refused = cell.refused
     ctx.imports = {**imports_of_cell(cell.imports), **cell.constants}
     for decorator in (name for name in _foreign_decorators(cell) if specialization is None):
@@ -158,12 +140,13 @@ def _mark_changes(
 ) -> dict[str, tree.DefinitionNode]:
     """Return the functions of a cell with the calls marked that change arguments; so are the templates."""
     find_formals = partial(find_all_formals, ctx)
-    groups = callees_first(templates, of_rules=False)
+    groups = bound_names.callees_first(templates, of_rules=False)
     ctx.recursive |= frozenset(
         name
         for group in groups
         for name in group
-        if len(group) > 1 or name in {node.id.name for node in called_names(templates[name], of_rules=False)}
+        if len(group) > 1
+        or name in {node.id.name for node in bound_names.called_names(templates[name], of_rules=False)}
     )
     for name in (name for group in groups for name in group):
         ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)
@@ -217,16 +200,16 @@ def _let_vary(ctx: Elaboration, name: str, signature: Signature, types: Mapping[
 
 def _mentions_assigning(ctx: Elaboration, definitions: Sequence[object]) -> bool:
     """Return whether a function that assigns elements has another name in the notebook."""
-    values = (ctx.resolver.namespace.get(name) for name in find_mentioned_names(definitions))
+    values = (ctx.resolver.namespace.get(name) for name in bound_names.find_mentioned_names(definitions))
     functions = (library_function(value) for value in values)
-    return any(function is not None and function[1].name in ASSIGNING for function in functions)
+    return any(function is not None and function[1].name in bound_names.ASSIGNING for function in functions)
 
 
 def _needed_functions(cell: tree.CellNode, name: str) -> dict[str, tree.DefinitionNode]:
     """Return a function of the cell and those that it calls, in source order."""
     needed, work = {name}, [name]
     while work:
-        mentioned = find_mentioned_names(cell.funcs[work.pop()]) & set(cell.funcs) - needed
+        mentioned = bound_names.find_mentioned_names(cell.funcs[work.pop()]) & set(cell.funcs) - needed
         needed |= mentioned
         work += sorted(mentioned)
     return {other: definition for other, definition in cell.funcs.items() if other in needed}
@@ -244,7 +227,7 @@ def _with_itself_anew(ctx: Elaboration, cell: tree.CellNode, specialization: Spe
         for parameter in function.params
     )
     has_text = any(isinstance(value, str) for value in specialization.values.values())
-    if not (is_known or has_text) or function.name not in find_mentioned_names(function.body):
+    if not (is_known or has_text) or function.name not in bound_names.find_mentioned_names(function.body):
         return cell
     again = f"{function.name}{ANEW}"
     other = attr.evolve(function, name=again)
@@ -301,7 +284,7 @@ def _find_types(
 ) -> None:
     """Infer the result types of functions that call each other and do not declare them."""
     bodies = [template.definition.body for template in ctx.resolver.templates.values()]
-    called = find_mentioned_names([*(cell.funcs[member].body for member in group), *bodies])
+    called = bound_names.find_mentioned_names([*(cell.funcs[member].body for member in group), *bodies])
     waiting = [name for name in group if name in called and not signatures[name].failed]
     # Each round may learn the result of one more function of the circle from those of the others.
     for _ in range(_ROUNDS * len(group)):
@@ -408,8 +391,12 @@ def _elaborate_body(
 
 def _losing_loops(stmt: ast.Stmt, name: str) -> set[tuple[int, str]]:
     """Return the loop after which a name has no value, and those in it that assign the name."""
-    loops = (node for node in walk(stmt, into_functions=False) if isinstance(node, tree.For | tree.While))
-    return {(id(loop), name) for loop in loops if name in find_assigned_names(loop)}
+    loops = (
+        node
+        for node in bound_names.walk(stmt, into_functions=False)
+        if isinstance(node, tree.For | tree.While)
+    )
+    return {(id(loop), name) for loop in loops if name in bound_names.find_assigned_names(loop)}
 
 
 def _has_unknown_size(result: v.Computed | None) -> bool:
@@ -440,7 +427,7 @@ def _bind_parameters(
         params.append(variable)
         destination = signature.destinations.get(parameter.name)
         ctx.memory.own(variable, None if destination else f"the parameter `{parameter.name}`")
-        value = value_of_parameter(
+        value = parameter_values.value_of_parameter(
             ctx, parameter, variable, destination, signature.completed.get(parameter.name)
         )
         if isinstance(value, v.GeneratorOf):
@@ -450,11 +437,11 @@ def _bind_parameters(
         for label, named in named_sizes(parameter.name, v.Computed(variable, type_), span):
             dimensions.setdefault(label, named)
     for known, value in signature.known.items():
-        bindings.bind(known, as_tuple(value), ctx.span(definition.name_span))
+        bindings.bind(known, parameter_values.as_tuple(value), ctx.span(definition.name_span))
     body = definition.body
-    reassigned = find_reassigned_names(body, bindings.locals)
+    reassigned = bound_names.find_reassigned_names(body, bindings.locals)
     environment = v.Environment(
-        definition.name, find_local_names(body), reassigned, None, bindings, dimensions
+        definition.name, bound_names.find_local_names(body), reassigned, None, bindings, dimensions
     )
     environment.failed = signature.failed
     environment.destinations = {
@@ -462,7 +449,7 @@ def _bind_parameters(
         for parameter, type_ in signature.parameters
         if type_ is not None and parameter.name in signature.destinations
     }
-    for rebound, at in find_rebindings(body, environment.destinations):
+    for rebound, at in bound_names.find_rebindings(body, environment.destinations):
         hint = f"write into it, as in {rebound}[...] = value, or use another name"
         message = f"`{rebound}` is the caller's array, and cannot stand for another value"
         ctx.report(v.RefusalError(message, ctx.span(at), hint=hint))
@@ -480,7 +467,7 @@ def _try_body(
     ctx.returned = frozenset()
     try:
         steps: list[Callable[[], Terminator | None]] = [
-            partial(enter_dictionaries, ctx),
+            partial(parameter_values.enter_dictionaries, ctx),
             *steps_of(ctx, definition.body.stmts),
         ]
         if environment.destinations:

@@ -14,17 +14,11 @@ from synr import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.tinynn.analysis.bound_names import find_mentioned_names
 from nnmagic.tinynn.calls.function_calls import bind_arguments, call_function
+from nnmagic.tinynn.elaborate import element_assignments
 from nnmagic.tinynn.elaborate.callbacks import is_callback
 from nnmagic.tinynn.elaborate.calls import as_function, elaborate_call
 from nnmagic.tinynn.elaborate.closures import inline_changing_call
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.element_assignments import (
-    bind_names,
-    bind_target,
-    own_memory,
-    read_target,
-    tokens_of,
-)
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.generators import require_generator, set_state, state_argument
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
@@ -96,13 +90,13 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> v.Valu
         return _fail(ctx, expr)
     for target in targets:
         for name, (other, _) in arguments.items():
-            if name != target.formal and may_share(tokens_of(ctx, other), target.memory):
+            if name != target.formal and may_share(element_assignments.tokens_of(ctx, other), target.memory):
                 message = (
                     f"{_written(function)} changes `{target.formal}`, with which `{name}` may share memory"
                 )
                 notes = [Note(f"this is `{target.formal}`", ctx.span(target.variable.span))]
                 raise v.RefusalError(message, other.span, hint=f"give it a copy as `{name}`", notes=notes)
-    bind_names(ctx)
+    element_assignments.bind_names(ctx)
     plain = {name: operand for name, (operand, _) in arguments.items()}
     if (
         isinstance(function, v.LocalFunction)
@@ -127,7 +121,7 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> v.Valu
 
 def _has_names(ctx: Elaboration, operand: v.Operand) -> bool:
     """Return whether an array may share memory with a name, or with what is not the function's own."""
-    tokens, chain = tokens_of(ctx, operand), ctx.environment.chain()
+    tokens, chain = element_assignments.tokens_of(ctx, operand), ctx.environment.chain()
     values = (value for scope in (*chain, *ctx.callers) for value in scope.bindings.locals.values())
     return any(isinstance(token, Foreign) for token in tokens) or any(
         may_share(ctx.memory.of_value(value, chain), tokens) for value in values
@@ -182,13 +176,13 @@ def _inline(
     if inlined is None:
         return _fail(ctx, expr)
     list_ = v.Known(None) if inlined.own is None else inlined.own
-    shared: Tokens = tokens_of(ctx, v.Operand(list_, spans[1]))
+    shared: Tokens = element_assignments.tokens_of(ctx, v.Operand(list_, spans[1]))
     for target, value in zip(targets, inlined.changed, strict=True):
         assert isinstance(value, v.Computed)
         shared |= ctx.memory.of_expr(value.expr)
         changed, span = v.Computed(value.expr, target.tensor.type), ctx.span(target.variable.span)
-        bind_target(ctx, target.variable, target.memory, changed, span)
-        shared |= tokens_of(ctx, v.Operand(ctx.evaluate(target.variable), span))
+        element_assignments.bind_target(ctx, target.variable, target.memory, changed, span)
+        shared |= element_assignments.tokens_of(ctx, v.Operand(ctx.evaluate(target.variable), span))
     if isinstance(list_, v.Computed | v.ListOfRows | v.TupleOf):
         ctx.memory.share(list_, shared)
     return list_
@@ -220,10 +214,10 @@ def _target(
         hint = "give an array a name, and call the function with it; then assign what is to change"
         message = f"{_written(function)} changes `{formal}`: the argument must be the name of an array"
         raise v.RefusalError(message, ctx.span(node.span), hint=hint)
-    tensor = read_target(ctx, node)
+    tensor = element_assignments.read_target(ctx, node)
     assert tensor is not None, "its value is known"
     assert isinstance(tensor.value, v.Computed)
-    memory = own_memory(ctx, node, tensor, tensor.span)
+    memory = element_assignments.own_memory(ctx, node, tensor, tensor.span)
     return _Target(formal, node, tensor.value, memory)
 
 
@@ -256,7 +250,7 @@ def _bind_results(
             assert isinstance(item, v.Computed)
             target = by_name[name]
             value, span = v.Computed(item.expr, target.tensor.type), ctx.span(target.variable.span)
-            bind_target(ctx, target.variable, target.memory, value, span)
+            element_assignments.bind_target(ctx, target.variable, target.memory, value, span)
             shared |= ctx.memory.of_expr(item.expr)
     if isinstance(list_, v.Computed | v.TupleOf):
         ctx.memory.share(list_, shared)

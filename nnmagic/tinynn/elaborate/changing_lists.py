@@ -21,18 +21,9 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import AnyDim, TensorType, TupleType
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names
+from nnmagic.tinynn.elaborate import growing_lists
 from nnmagic.tinynn.elaborate.context import Elaboration, Growth, ListNames
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
-from nnmagic.tinynn.elaborate.growing_lists import (
-    example_of,
-    first_example,
-    grown,
-    growth_of,
-    make_rows,
-    number_of_rounds,
-    rows_as,
-    unreadable,
-)
 from nnmagic.tinynn.elaborate.list_items import check_holders
 from nnmagic.tinynn.elaborate.list_rewriting import LoopLists, items_before, rewrite
 from nnmagic.tinynn.elaborate.lists_as_rows import with_columns
@@ -77,7 +68,7 @@ def change_in_loop(
         bindings.bind(binding.rows, _example_of_rows(ctx, growths[name], value, span))
         bindings.bind(binding.begin, v.Known(0))
         bindings.bind(binding.end, _length(value, span))
-        bindings.bind(name, unreadable(name, span))
+        bindings.bind(name, growing_lists.unreadable(name, span))
     ctx.live |= {index for binding in names.values() for index in binding}
     # What a list holds is known only after an item was appended, but its tensor must exist before
     # the loop: a trial elaboration finds the type, and its code is thrown away.
@@ -93,7 +84,7 @@ def change_in_loop(
         if growth.type is not None:
             growth.is_tried = False
             if name in lists.times:
-                rows = make_rows(ctx, growth, room(lists.times[name]), span)
+                rows = growing_lists.make_rows(ctx, growth, room(lists.times[name]), span)
             else:
                 rows = _begin_rows(ctx, growth, lists.values[name], span)
             bindings.bind(growth.rows, rows)
@@ -154,7 +145,7 @@ def _unknown_rows(ctx: Elaboration, growths: Mapping[str, Growth]) -> set[str]:
         if growth.type is None:
             unknown.add(growth.rows)
         else:
-            locals_[growth.rows] = example_of(ctx, growth, growth.type)
+            locals_[growth.rows] = growing_lists.example_of(ctx, growth, growth.type)
     return unknown
 
 
@@ -166,7 +157,7 @@ def _leave(ctx: Elaboration, names: ListNames, growth: Growth, span: Span, *, is
     rows = v.rows_of_list(rows)
     if isinstance(rows, v.Computed) and not is_stepped:
         rows = _first_rows(rows, begin, end, span)
-    return grown(ctx, growth, rows)
+    return growing_lists.grown(ctx, growth, rows)
 
 
 def _without_readers(statements: Sequence[ast.Stmt], rows: Set[str]) -> Iterator[ast.Stmt]:
@@ -196,10 +187,10 @@ def _example_of_rows(
 ) -> v.Value:
     """Return what the rows stand for before a trial, which finds their type."""
     if isinstance(value, v.TupleOf):
-        return first_example(ctx, growth, span)
+        return growing_lists.first_example(ctx, growth, span)
     assert isinstance(value.rows.type, TensorType)
     growth.columns = growth.columns or value.columns
-    return example_of(ctx, growth, TensorType(value.rows.type.shape[1:], value.rows.type.dtype))
+    return growing_lists.example_of(ctx, growth, TensorType(value.rows.type.shape[1:], value.rows.type.dtype))
 
 
 def _begin_rows(
@@ -212,8 +203,10 @@ def _begin_rows(
         rows = _with_room(value.rows, v.Known(_ROOM), span)
         ctx.memory.shown[growth.rows] = growth.name
         ctx.memory.hold(rows.expr, ctx.memory.of_expr(value.rows.expr) | {rows.expr})
-        return rows_as(growth, rows)
-    return make_rows(ctx, growth, number_of_rounds(number_constant(_ROOM, "int64", span), span), span)
+        return growing_lists.rows_as(growth, rows)
+    return growing_lists.make_rows(
+        ctx, growth, growing_lists.number_of_rounds(number_constant(_ROOM, "int64", span), span), span
+    )
 
 
 def _with_room(items: v.Computed, more: v.Value, span: Span) -> v.Computed:
@@ -246,7 +239,7 @@ def _int64(value: v.Value, span: Span) -> v.Computed:
 
 def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
     """Elaborate a part of a list that changes in a loop. Raises RefusalError."""
-    span, growth = ctx.span(expr.span), growth_of(ctx, expr.source)
+    span, growth = ctx.span(expr.span), growing_lists.growth_of(ctx, expr.source)
     if expr.kind == "moved":
         other = source_of(expr)
         message = f"`{expr.source}` and `{other}` are one list here, which Python would change in both"
@@ -280,7 +273,7 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
             live = _first_rows(rows, begin, end, span)
             larger = _with_room(live, _times(more, span), span)
             ctx.memory.hold(larger.expr, ctx.memory.of_expr(rows.expr) | {larger.expr})
-            return rows_as(growth, larger)
+            return growing_lists.rows_as(growth, larger)
         case "place":
             begin, end, index = others
             return _place(rows, begin, end, v.Operand(index, span), span)
@@ -357,7 +350,7 @@ def _take(ctx: Elaboration, growth: Growth, given: v.Operand) -> v.Value:
             growth.type = growth.type or TensorType(tensor.type.shape[1:], tensor.type.dtype)
             growth.columns = own.columns
             return example
-        return v.FAILED if growth.type is None else example_of(ctx, growth, growth.type)
+        return v.FAILED if growth.type is None else growing_lists.example_of(ctx, growth, growth.type)
     if isinstance(value, v.ListOfRows):
         assert growth.type is not None
         return _begin_rows(ctx, growth, value, span)

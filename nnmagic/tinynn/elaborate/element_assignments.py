@@ -12,6 +12,7 @@ from synr import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.elaborate import shared_memory
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.dictionary_items import assign_key, has_keys
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index, range_as_array
@@ -19,13 +20,6 @@ from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.list_items import list_to_change, set_item, update_item
 from nnmagic.tinynn.elaborate.lists_as_rows import check_item
 from nnmagic.tinynn.elaborate.operations import binary_operation
-from nnmagic.tinynn.elaborate.shared_memory import (
-    Foreign,
-    Tokens,
-    forget_shared_names,
-    may_share,
-    parameters_of,
-)
 from nnmagic.tinynn.operators.element_assignment import set_elements, set_where, single_mask
 from nnmagic.tinynn.operators.index_chains import join_all, part_to_change, put_back, set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
@@ -60,7 +54,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: v.Operand, others
         return
     _check_item_of_list(ctx, variable, tensor, value)
     memory = own_memory(ctx, variable, tensor, span)
-    if others is not None and may_share(tokens_of(ctx, others), memory):
+    if others is not None and shared_memory.may_share(tokens_of(ctx, others), memory):
         message = "the right side shares memory with what is assigned, and has several targets"
         raise v.RefusalError(
             message, others.span, hint="copy it first, or write one assignment after the other"
@@ -185,13 +179,13 @@ def read_target(ctx: Elaboration, variable: ast.Var) -> v.Operand | None:
     return v.Operand(value, span)
 
 
-def own_memory(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, span: Span) -> Tokens:
+def own_memory(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, span: Span) -> shared_memory.Tokens:
     """Return the memory that is changed at a span. Raises RefusalError if it is not the function's own."""
     name = variable.id.name
     tokens = tokens_of(ctx, tensor)
-    foreign = [token for token in tokens if isinstance(token, Foreign)]
+    foreign = [token for token in tokens if isinstance(token, shared_memory.Foreign)]
     if foreign:
-        ctx.changing |= parameters_of(foreign) & ctx.changeable
+        ctx.changing |= shared_memory.parameters_of(foreign) & ctx.changeable
         whose = foreign[0].what or "a value that is used elsewhere"
         message = f"`{name}` may share memory with {whose}, which a cell does not change"
         hint = f"change a copy: write {name} = {name}.copy() before"
@@ -205,7 +199,7 @@ def own_memory(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, span: Spa
         raise v.RefusalError(message, span, hint=hint, notes=notes)
     for other in ctx.environment.destinations:
         value = ctx.environment.bindings.locals[other]
-        if other != name and may_share(tokens_of(ctx, v.Operand(value, span)), tokens):
+        if other != name and shared_memory.may_share(tokens_of(ctx, v.Operand(value, span)), tokens):
             message = f"`{name}` may share memory with `{other}`, which the caller gave"
             hint = f"change `{other}` by its own name, or a copy: {name} = {name}.copy()"
             ctx.reported.add(v.Unassigned(message, hint, (), (name, other)))
@@ -215,14 +209,14 @@ def own_memory(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, span: Spa
     is_given = name in ctx.environment.destinations
     for outer in () if is_given else (*chain[1:], *ctx.callers):
         for other, value in outer.bindings.locals.items() if outer is not ctx.environment else ():
-            if may_share(ctx.memory.of_value(value, chain), tokens):
+            if shared_memory.may_share(ctx.memory.of_value(value, chain), tokens):
                 message = f"`{name}` may share memory with `{other}` of `{outer.name}`"
                 hint = f"change a copy, as in {name} = {name}.copy(), and return it"
                 raise v.RefusalError(message, span, hint=hint)
     return tokens
 
 
-def tokens_of(ctx: Elaboration, operand: v.Operand) -> Tokens:
+def tokens_of(ctx: Elaboration, operand: v.Operand) -> shared_memory.Tokens:
     """Return the memory that a value may share."""
     return ctx.memory.of_value(operand.value, ctx.environment.chain())
 
@@ -232,7 +226,9 @@ def bind_names(ctx: Elaboration) -> None:
     let_bind_names(ctx, list(ctx.environment.bindings.locals))
 
 
-def bind_target(ctx: Elaboration, variable: ast.Var, memory: Tokens, changed: v.Computed, span: Span) -> None:
+def bind_target(
+    ctx: Elaboration, variable: ast.Var, memory: shared_memory.Tokens, changed: v.Computed, span: Span
+) -> None:
     """Let a name stand for the changed tensor; other names that may share its memory lose their values."""
     name = variable.id.name
     old = ctx.environment.bindings.locals[name]
@@ -240,7 +236,7 @@ def bind_target(ctx: Elaboration, variable: ast.Var, memory: Tokens, changed: v.
         return  # there is no element to change
     ctx.memory.own(changed.expr)
     ctx.environment.bindings.bind(name, let_bind(ctx, changed, name), span)
-    forget_shared_names(ctx.memory, ctx.environment.chain(), name, memory, span)
+    shared_memory.forget_shared_names(ctx.memory, ctx.environment.chain(), name, memory, span)
 
 
 def _fail(ctx: Elaboration, variable: ast.Var) -> None:

@@ -31,18 +31,9 @@ from nnmagic.tinynn.elaborate.merging import MergeConflictError, plan_merge, to_
 from nnmagic.tinynn.elaborate.varying_results import results_of_paths
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
+from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number
-from nnmagic.tinynn.values.values import (
-    Computed,
-    Dimension,
-    Known,
-    Operand,
-    RefusalError,
-    Value,
-    is_failed,
-    known_in_result,
-)
 from nnmagic.tinynn.values.weak_types import is_weak
 
 
@@ -51,7 +42,7 @@ def finish_body(
     definition: tree.DefinitionNode,
     block: Block,
     declared: Type | OpenTensor | OpenType | None,
-) -> Computed | None:
+) -> v.Computed | None:
     """Return a function's body as one expression; None where an error was reported. Raises RefusalError."""
     exits = [exit_ for exit_, _ in exits_of(block.end)]
     if any(exit_.kind in (ExitKind.BREAKS, ExitKind.CONTINUES) for exit_ in exits):
@@ -76,14 +67,14 @@ def finish_body(
 
 def _finish_raising(
     ctx: Elaboration, definition: tree.DefinitionNode, block: Block, declared: Type | None
-) -> Computed | None:
+) -> v.Computed | None:
     """Return the body of a function that raises an exception in any case, as one of the declared type."""
     raised = render(block, RAISES_TYPE, lambda exit_: ir.Tuple((), span=exit_.span))
     types = tuple(ctx.environment.destinations.values())
     if declared is not None:
         types = (declared, *types)
     if not types:
-        return Computed(raised, RAISES_TYPE)
+        return v.Computed(raised, RAISES_TYPE)
     result = types[0] if len(types) == 1 else TupleType(types)
     span = ctx.span(definition.name_span)
     if (value := _any_value(result)) is None:
@@ -93,7 +84,7 @@ def _finish_raising(
     of = AssertionGuard(*ctx.resolver.assertion(span))
     end = BlockExit(ExitKind.RETURNS, span)
     checked = Block(end=guard(of, raised, Block(end=end), Failure(), span))
-    return Computed(render(checked, result, lambda _: value), result)
+    return v.Computed(render(checked, result, lambda _: value), result)
 
 
 def _any_value(type_: Type) -> ir.Expr | None:
@@ -121,7 +112,7 @@ def _finish_changing(
     block: Block,
     declared: Type | OpenTensor | OpenType | None,
     exits: Sequence[BlockExit],
-) -> Computed | None:
+) -> v.Computed | None:
     """Return the body of a function that changes arrays: what they hold in the end, after its own result."""
     returns = [exit_ for exit_ in exits if exit_.kind is ExitKind.RETURNS]
     silent = [exit_ for exit_ in returns if exit_.value is None]
@@ -140,7 +131,7 @@ def _finish_changing(
         message, span = f"`{definition.name}` returns nothing", ctx.span(definition.name_span)
         ctx.diagnostics.error(message, span, hint="add a `return`, or declare its result as None")
         return None
-    usable = [exit_ for exit_ in returns if not any(is_failed(expr.value) for expr in exit_.written)]
+    usable = [exit_ for exit_ in returns if not any(v.is_failed(expr.value) for expr in exit_.written)]
     if ctx.environment.failed:
         usable = []
     if silent and len(usable) < len(returns):
@@ -161,7 +152,7 @@ def _finish_changing(
     if not silent:
         return _finish(ctx, definition, block, declared, exits, types, leaf)
     result = types[0] if len(types) == 1 else TupleType(types)
-    return Computed(render(block, result, lambda exit_: leaf(exit_, ())), result)
+    return v.Computed(render(block, result, lambda exit_: leaf(exit_, ())), result)
 
 
 def _finish(
@@ -172,13 +163,13 @@ def _finish(
     exits: Sequence[BlockExit],
     more: tuple[Type, ...] = (),
     leaf: Callable[[BlockExit, tuple[ir.Expr, ...]], ir.Expr] = lambda _exit, own: own[0],
-) -> Computed | None:
+) -> v.Computed | None:
     """Return the body of a function as one expression.
 
     ``more``: the types of what it gives beside what it returns; ``leaf`` puts both together.
     """
     values = [exit_.value for exit_ in exits if exit_.kind is ExitKind.RETURNS and exit_.value is not None]
-    usable = [value for value in values if not is_failed(value.value)]
+    usable = [value for value in values if not v.is_failed(value.value)]
     if not usable:
         return None
     span = None if definition.ret_type is None else ctx.span(definition.ret_type.span)
@@ -191,12 +182,12 @@ def _finish(
     if declared is None and not ctx.pending.inferring:
         varying = results_of_paths(varying)
     fitted = {
-        id(value): replace(value, value=known_in_result(each))
+        id(value): replace(value, value=v.known_in_result(each))
         for value, each in zip(usable, varying, strict=True)
     }
     if isinstance(declared, OpenTensor | OpenType):
         fitted = {
-            id(value): Operand(
+            id(value): v.Operand(
                 convert_result(what, declared, value, span, sizes_in_scope(ctx), of_python=of_python),
                 value.span,
             )
@@ -206,7 +197,7 @@ def _finish(
     if declared is None and len(usable) > 1:
         plan = _plan_result(definition, [*fitted.values()])
 
-    def part_of(value: Operand) -> Computed:
+    def part_of(value: v.Operand) -> v.Computed:
         if declared is not None:
             return convert_result(what, declared, value, span, sizes_in_scope(ctx), of_python=of_python)
         return to_relay(value) if plan is None else to_planned_type(plan, value)
@@ -217,9 +208,9 @@ def _finish(
     if more:
         result, weak = TupleType((result, *more)), False
     if ctx.environment.failed or len(usable) < len(values):
-        return Computed(ir.Tuple(()), result, weak)  # the type alone is of use
+        return v.Computed(ir.Tuple(()), result, weak)  # the type alone is of use
     expr = render(block, result, lambda exit_: leaf(exit_, (parts[id(exit_.value)].expr,)))
-    return Computed(expr, result, weak)
+    return v.Computed(expr, result, weak)
 
 
 def _report_no_return(
@@ -244,7 +235,7 @@ def _report_no_return(
     ctx.diagnostics.error(f"`{name}` returns nothing", ctx.span(definition.name_span), hint=hint)
 
 
-def _plan_result(definition: tree.DefinitionNode, values: Sequence[Operand]) -> MergePlan:
+def _plan_result(definition: tree.DefinitionNode, values: Sequence[v.Operand]) -> MergePlan:
     """Plan the one type of all returns. Raises RefusalError, which names two that differ."""
     try:
         return plan_merge([value.value for value in values])
@@ -253,10 +244,10 @@ def _plan_result(definition: tree.DefinitionNode, values: Sequence[Operand]) -> 
         message = f"`{definition.name}` returns {describe(second.value)} here"
         note = Note(f"and {describe(first.value)} here", first.span)
         hint = "return one shape and one dtype on every path"
-        raise RefusalError(message, second.span, hint=hint, notes=(note,)) from None
+        raise v.RefusalError(message, second.span, hint=hint, notes=(note,)) from None
 
 
-def _is_number_alone(value: Value) -> bool:
+def _is_number_alone(value: v.Value) -> bool:
     """Return whether a function that returns the value leaves its dtype open."""
-    literal = isinstance(value, Known) and is_number(value.value)
-    return literal or is_weak(value) or isinstance(value, Dimension)
+    literal = isinstance(value, v.Known) and is_number(value.value)
+    return literal or is_weak(value) or isinstance(value, v.Dimension)

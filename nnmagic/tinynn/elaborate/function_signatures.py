@@ -15,11 +15,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     walk,
 )
 from nnmagic.tinynn.calls.defaults import to_python
-from nnmagic.tinynn.elaborate.annotation_types import (
-    is_python_number,
-    parameter_type_or_none,
-    result_type_or_none,
-)
+from nnmagic.tinynn.elaborate import annotation_types
 from nnmagic.tinynn.elaborate.calls import as_function
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared, refine
@@ -119,7 +115,7 @@ def elaborate_signature(
     if destinations and declares and declares_none(definition):
         declares = False
     if definition.ret_type is not None and declares:
-        declared = result_type_or_none(ctx, definition.ret_type)
+        declared = annotation_types.result_type_or_none(ctx, definition.ret_type)
     failed = failed or (declares and declared is None)
     is_silent = bool(destinations) and not declares and not returns(definition)
     return Signature(
@@ -160,7 +156,7 @@ def _parameter_pattern(
     """Return what is written of a parameter's type, how it is changed, and whether calls complete it."""
     if parameter.ty is None:
         return None, "", True
-    type_, destination = parameter_type_or_none(ctx, parameter.ty)
+    type_, destination = annotation_types.parameter_type_or_none(ctx, parameter.ty)
     if isinstance(type_, OpenType):
         return None, "", True
     return type_, destination, isinstance(type_, OpenTensor)
@@ -182,7 +178,7 @@ def _known_argument(
         fitted = fit_pattern(
             specialization.name, parameter.name, type_, v.Operand(value, span), {}, partial(as_function, ctx)
         )
-        return as_weak(fitted) if is_python_number(parameter.ty) else fitted
+        return as_weak(fitted) if annotation_types.is_python_number(parameter.ty) else fitted
     except v.RefusalError as refusal:
         ctx.report(refusal)
         return v.FAILED

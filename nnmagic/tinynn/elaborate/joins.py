@@ -8,6 +8,7 @@ from dataclasses import replace
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TupleType, Type
+from nnmagic.tinynn.elaborate import merging
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     BlockExit,
@@ -21,13 +22,6 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.merge_plans import MergePlan, expressions, rebuild, types_of
-from nnmagic.tinynn.elaborate.merging import (
-    MergeConflictError,
-    expressions_in,
-    keep_outer_values,
-    merge_conflict,
-    plan_merge,
-)
 from nnmagic.tinynn.values import values as v
 
 
@@ -53,7 +47,7 @@ def plan_joins(ctx: Elaboration, branches: Sequence[v.Bindings], span: Span) -> 
         expression
         for environment in ctx.environment.chain()
         for value in environment.bindings.locals.values()
-        for expression in expressions_in(value)
+        for expression in merging.expressions_in(value)
     } | set(map(id, ctx.environment.chain()))
     for name in names:
         values = [branch.locals.get(name) for branch in branches]
@@ -72,10 +66,10 @@ def plan_joins(ctx: Elaboration, branches: Sequence[v.Bindings], span: Span) -> 
             bindings.locals[name] = usable[0] if usable else v.FAILED
             continue
         try:
-            plan = keep_outer_values(plan_merge(assigned), outside)
-        except MergeConflictError as problem:
+            plan = merging.keep_outer_values(merging.plan_merge(assigned), outside)
+        except merging.MergeConflictError as problem:
             words = "branches leave it with different values"
-            bindings.locals[name] = merge_conflict(
+            bindings.locals[name] = merging.merge_conflict(
                 name, list(zip(assigned, spans, strict=True)), problem, words
             )
             continue

@@ -14,6 +14,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     walk,
 )
 from nnmagic.tinynn.analysis.kernels import in_order
+from nnmagic.tinynn.elaborate import list_rewriting, sequencing
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
 from nnmagic.tinynn.elaborate.changing_lists import change_in_loop
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -23,12 +24,6 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 from nnmagic.tinynn.elaborate.growing_lists import room_for_rounds
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import forget_inner_lists, lists_to_index
-from nnmagic.tinynn.elaborate.list_rewriting import (
-    LoopLists,
-    check_iterable,
-    find_lists,
-    over_changing_list,
-)
 from nnmagic.tinynn.elaborate.lists_as_rows import computed_items_as_rows
 from nnmagic.tinynn.elaborate.loop_emission import (
     LoopToEmit,
@@ -39,10 +34,6 @@ from nnmagic.tinynn.elaborate.loop_emission import (
 )
 from nnmagic.tinynn.elaborate.loop_forms import attempt_function, elaborate_by_cost, kinds_of_names
 from nnmagic.tinynn.elaborate.scheduled_loops import check_independent, nest, static_rounds
-from nnmagic.tinynn.elaborate.sequencing import (
-    elaborate_for_errors,
-    run_as_one_step,
-)
 from nnmagic.tinynn.elaborate.unrolling import (
     MAX_UNROLLED,
     MAX_UNROLLED_OPERATORS,
@@ -91,7 +82,7 @@ def elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
 
 
 def _elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
-    lists = find_lists(ctx, stmt)
+    lists = list_rewriting.find_lists(ctx, stmt)
     if lists is not None:
         return _elaborate_changing(ctx, LoopToEmit(stmt), lists, lambda: _while_rounds(ctx, stmt))
     # The condition is asked twice: whether it is static, without a trace in the block; then for its
@@ -100,7 +91,7 @@ def _elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
         condition = while_test(ctx, stmt)
     if condition is False:
         while_test(ctx, stmt)
-        return run_as_one_step(ctx, stmt.orelse.stmts)
+        return sequencing.run_as_one_step(ctx, stmt.orelse.stmts)
     if condition is True and not ctx.compact:
         return elaborate_by_cost(ctx, LoopToEmit(stmt), lambda: _while_rounds(ctx, stmt))
     return emit_loop(ctx, LoopToEmit(stmt))
@@ -121,17 +112,17 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
 
 
 def _elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
-    if (counting := over_changing_list(ctx, stmt)) is not None:
+    if (counting := list_rewriting.over_changing_list(ctx, stmt)) is not None:
         name, loop = counting
         ctx.environment.bindings.bind(name, v.Known(0))
         ctx.live |= {name}
         return elaborate_while(ctx, loop)
-    check_iterable(ctx, stmt)
+    list_rewriting.check_iterable(ctx, stmt)
     iterable = keys_of_table(ctx.operand(stmt.iterable))
     if is_silent(iterable.value):
         for target in targets_of(stmt.target):
             ctx.environment.bindings.bind(target.id.name, v.FAILED)
-        return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
+        return sequencing.elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
     if isinstance(iterable.value, v.ScheduledRange):
         return _elaborate_schedule(ctx, stmt, iterable.value, iterable.span)
     if not ctx.changes_tensors:
@@ -247,7 +238,7 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
     if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
         raise v.RefusalError(message, iterable.span, hint="stack the items into one tensor")
-    lists = find_lists(ctx, stmt)
+    lists = list_rewriting.find_lists(ctx, stmt)
     if lists is not None:
         unrolled = partial(_for_rounds, ctx, loop, rounds) if isinstance(rounds, int) else None
         return _elaborate_changing(ctx, loop, lists, unrolled)
@@ -283,7 +274,7 @@ def _elaborate_rows(ctx: Elaboration, loop: LoopToEmit, rows: v.Operand) -> Term
 
 
 def _elaborate_changing(
-    ctx: Elaboration, loop: LoopToEmit, lists: LoopLists, rounds: Callable[[], Rounds] | None
+    ctx: Elaboration, loop: LoopToEmit, lists: list_rewriting.LoopLists, rounds: Callable[[], Rounds] | None
 ) -> Terminator | None:
     """Elaborate a loop that changes lists: unrolled if that is cheap, and it is known what they hold."""
 
@@ -330,7 +321,7 @@ def _elaborate_changing(
 def _unroll_changing(
     ctx: Elaboration,
     loop: LoopToEmit,
-    lists: LoopLists,
+    lists: list_rewriting.LoopLists,
     rounds: Callable[[], Rounds],
     *,
     is_cheap: bool = False,

@@ -13,6 +13,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.infer.exhaustive import TooManyCasesError, find_unmatched_cases
 from nnmagic.relay.types import TypeCall
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names
+from nnmagic.tinynn.elaborate import sequencing
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -34,13 +35,6 @@ from nnmagic.tinynn.elaborate.patterns import (
     split_sequence,
     to_relay_pattern,
 )
-from nnmagic.tinynn.elaborate.sequencing import (
-    continue_after,
-    elaborate_for_errors,
-    fill_block,
-    let_bind_used_names,
-    steps_of,
-)
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
@@ -52,14 +46,14 @@ def elaborate_match(ctx: Elaboration, stmt: tree.MatchNode) -> Terminator | None
     """Elaborate ``match``. Raises RefusalError."""
     subject = ctx.operand(stmt.subject)
     if v.is_failed(subject.value):
-        return elaborate_for_errors(ctx, stmt, [case.body.stmts for case in stmt.cases])
+        return sequencing.elaborate_for_errors(ctx, stmt, [case.body.stmts for case in stmt.cases])
     alternatives = (alternative for case in stmt.cases for alternative in expand_alternatives(case))
     cases = list(islice(alternatives, MAX_CASES + 1))
     if len(cases) > MAX_CASES:
         message = f"a match has at most {MAX_CASES} cases, one for each alternative of `|`"
         raise v.RefusalError(message, ctx.span(stmt.subject.span))
     if _needs_code(subject.value) or any(case.guard is not None for case in cases):
-        let_bind_used_names(ctx, stmt)
+        sequencing.let_bind_used_names(ctx, stmt)
         subject = v.Operand(atomize(ctx, subject.value, "subject", set()), subject.span)
     return _elaborate_cases(ctx, stmt, subject, cases, ())
 
@@ -110,7 +104,7 @@ def _test_case(
         return _elaborate_cases(ctx, stmt, subject, others, covered)
     ctx.block.lets += block.lets
     if misses:
-        end = continue_after(
+        end = sequencing.continue_after(
             ctx,
             end,
             iter([lambda: _elaborate_cases(ctx, stmt, subject, others, covered)]),
@@ -172,10 +166,10 @@ def _elaborate_case_body(ctx: Elaboration, block: Block, case: tree.Case, span: 
         let_bind_names(ctx, find_assigned_names(case.guard))
         then, other = Block(), _fall_through_block(ctx, span)
         with ctx.inside(then, ctx.environment.bindings.copy()):
-            fill_block(ctx, then, steps_of(ctx, case.body.stmts), span)
+            sequencing.fill_block(ctx, then, sequencing.steps_of(ctx, case.body.stmts), span)
         block.end = CondBranch(guard.expr, then, other, span)
     else:
-        fill_block(ctx, block, steps_of(ctx, case.body.stmts), span)
+        sequencing.fill_block(ctx, block, sequencing.steps_of(ctx, case.body.stmts), span)
 
 
 def _branch_on(
@@ -242,7 +236,7 @@ def _emit_switch(
         block = Block()
         with ctx.inside(block, ctx.environment.bindings.copy()):
             lhs = to_relay_pattern(ctx, case.pattern, data.type)
-            fill_block(ctx, block, steps_of(ctx, case.body.stmts), ctx.span(case.span))
+            sequencing.fill_block(ctx, block, sequencing.steps_of(ctx, case.body.stmts), ctx.span(case.span))
         arms.append((lhs, block))
     conditions = [lhs for lhs, _ in arms]
     missing = _missing_cases(ctx, [*covered, *conditions])
@@ -253,7 +247,7 @@ def _emit_switch(
         arms.append((ir.PatternWildcard(), _fall_through_block(ctx, ctx.span(stmt.span))))
         end.complete = True
         further = [*covered, *conditions]
-        return continue_after(
+        return sequencing.continue_after(
             ctx,
             end,
             iter([lambda: _elaborate_cases(ctx, stmt, subject, others, further)]),

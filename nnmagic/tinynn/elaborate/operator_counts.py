@@ -6,15 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.structure.traverse import post_order
+from nnmagic.tinynn.elaborate import control_flow_blocks
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.control_flow_blocks import (
-    Block,
-    CondBranch,
-    JoinPoint,
-    Loop,
-    Switch,
-    Terminator,
-)
 from nnmagic.tinynn.values.values import ClosureValue, Computed, Dimension, TupleOf, Value
 
 
@@ -32,7 +25,7 @@ class OperatorCount:
             roots += _expressions_of(value)
         return self._count(roots)
 
-    def count_in(self, end: Terminator | None) -> int:
+    def count_in(self, end: control_flow_blocks.Terminator | None) -> int:
         """Return the number of calls in the branches of a terminator that were not there before."""
         return self._count([root for _, root in _expressions_in_end(end)])
 
@@ -59,7 +52,7 @@ def _expressions_of(value: Value) -> Iterator[ir.Expr]:
                 yield from _expressions_of(item)
 
 
-def has_shapes_of(block: Block, variables: Collection[ir.Var]) -> bool:
+def has_shapes_of(block: control_flow_blocks.Block, variables: Collection[ir.Var]) -> bool:
     """Return whether a tensor in the block has a size that depends on the values of the variables.
 
     Sizes that change in the rounds of a loop inside the block do not count.
@@ -82,17 +75,17 @@ def has_shapes_of(block: Block, variables: Collection[ir.Var]) -> bool:
     return False
 
 
-def _params_of_loops(end: Terminator | None) -> Iterator[ir.Var]:
+def _params_of_loops(end: control_flow_blocks.Terminator | None) -> Iterator[ir.Var]:
     """Yield the variables that the rounds of loops behind a terminator change."""
     match end:
-        case CondBranch(then=then, other=other):
+        case control_flow_blocks.CondBranch(then=then, other=other):
             blocks = [then, other]
-        case Switch(arms=arms):
+        case control_flow_blocks.Switch(arms=arms):
             blocks = [block for _, block in arms]
-        case Loop(params=params, body=body):
+        case control_flow_blocks.Loop(params=params, body=body):
             yield from params
             blocks = [body]
-        case JoinPoint(first=first, rest=rest):
+        case control_flow_blocks.JoinPoint(first=first, rest=rest):
             yield from _params_of_loops(first)
             blocks = [rest]
         case _:
@@ -111,26 +104,28 @@ def _sizes_of(node: ir.Expr) -> tuple[ir.Expr, ...]:
     return ()
 
 
-def _expressions_in(block: Block) -> Iterator[tuple[ir.Var | None, ir.Expr]]:
+def _expressions_in(block: control_flow_blocks.Block) -> Iterator[tuple[ir.Var | None, ir.Expr]]:
     """Yield the expressions of a block, each with the variable that it is bound to, if any."""
     yield from block.lets
     yield from _expressions_in_end(block.end)
 
 
-def _expressions_in_end(end: Terminator | None) -> Iterator[tuple[ir.Var | None, ir.Expr]]:
+def _expressions_in_end(
+    end: control_flow_blocks.Terminator | None,
+) -> Iterator[tuple[ir.Var | None, ir.Expr]]:
     match end:
-        case CondBranch(condition=condition, then=then, other=other):
+        case control_flow_blocks.CondBranch(condition=condition, then=then, other=other):
             yield None, condition
             yield from _expressions_in(then)
             yield from _expressions_in(other)
-        case Switch(data=data, arms=arms):
+        case control_flow_blocks.Switch(data=data, arms=arms):
             yield None, data
             for _, block in arms:
                 yield from _expressions_in(block)
-        case Loop(params=params, start=start, body=body):
+        case control_flow_blocks.Loop(params=params, start=start, body=body):
             yield from zip(params, start, strict=True)
             yield from _expressions_in(body)
-        case JoinPoint(first=first, rest=rest):
+        case control_flow_blocks.JoinPoint(first=first, rest=rest):
             yield from _expressions_in_end(first)
             yield from _expressions_in(rest)
         case _:

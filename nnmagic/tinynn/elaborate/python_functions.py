@@ -13,12 +13,7 @@ import attr
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Note, Source, Span
-from nnmagic.tinynn.analysis.bound_names import (
-    find_element_assignments,
-    find_local_names,
-    find_mentioned_names,
-    walk,
-)
+from nnmagic.tinynn.analysis import bound_names
 from nnmagic.tinynn.calls.function_calls import FunctionMaker
 from nnmagic.tinynn.elaborate.closures import inline_call
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -74,21 +69,21 @@ def definitions_beside(
     while callers := {
         name
         for name, each in definitions.items()
-        if name not in needed and find_mentioned_names(each.body) & needed
+        if name not in needed and bound_names.find_mentioned_names(each.body) & needed
     }:
         needed |= callers
     return {name: definitions[name] for name in needed}
 
 
 def _called_names(body: ast.Block) -> set[str]:
-    calls = (node for node in walk(body) if isinstance(node, ast.Call))
+    calls = (node for node in bound_names.walk(body) if isinstance(node, ast.Call))
     return {call.func_name.id.name for call in calls if isinstance(call.func_name, ast.Var)}
 
 
 def _is_beside(name: str, definition: tree.DefinitionNode) -> bool:
     parameters = {parameter.name for parameter in definition.params}
-    return name in find_mentioned_names(definition.body) or bool(
-        find_element_assignments(definition.body) & parameters
+    return name in bound_names.find_mentioned_names(definition.body) or bool(
+        bound_names.find_element_assignments(definition.body) & parameters
     )
 
 
@@ -253,8 +248,8 @@ def _check_names(
 
     Libraries that the file imports, and their functions, need not be imported by the notebook.
     """
-    own = {parameter.name for parameter in definition.params} | find_local_names(definition.body)
-    for free in sorted(find_mentioned_names(definition.body) - own):
+    own = {parameter.name for parameter in definition.params} | bound_names.find_local_names(definition.body)
+    for free in sorted(bound_names.find_mentioned_names(definition.body) - own):
         there = method.__globals__.get(free, MISSING)
         here = look_up(ctx.resolver.namespace, free)
         if here is MISSING and _is_of_library(there):

@@ -10,12 +10,7 @@ from synr import ast
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_ERRORS
 from nnmagic.relay import expr as ir
-from nnmagic.tinynn.analysis.bound_names import (
-    assigns_in_expressions,
-    find_assigned_names,
-    find_mentioned_names,
-    may_leave,
-)
+from nnmagic.tinynn.analysis import bound_names
 from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
@@ -48,7 +43,7 @@ def run_steps(ctx: Elaboration, steps: Iterable[Callable[[], Terminator | None]]
 
 def steps_of(ctx: Elaboration, statements: Sequence[ast.Stmt]) -> list[Callable[[], Terminator | None]]:
     """Return statements as steps to run; each knows the names that the statements after it use."""
-    flows, leaving = map(flow_of, statements), map(may_leave, statements)
+    flows, leaving = map(flow_of, statements), map(bound_names.may_leave, statements)
     following = live_after_each(list(flows), list(leaving), ctx.live)
     return [
         partial(_run_step, ctx, statement, live)
@@ -61,8 +56,10 @@ def _run_step(ctx: Elaboration, statement: ast.Stmt, live: LiveNames) -> Termina
         _skip(ctx, statement)
         return None
     ctx.live = live
-    if assigns_in_expressions(statement):
-        ctx.live |= find_mentioned_names(statement)  # what an expression assigns is used in it, too
+    if bound_names.assigns_in_expressions(statement):
+        ctx.live |= bound_names.find_mentioned_names(
+            statement
+        )  # what an expression assigns is used in it, too
     ctx.count_work()
     if ctx.observe is not None:
         ctx.observe(ctx, statement)
@@ -82,7 +79,7 @@ def _run_step(ctx: Elaboration, statement: ast.Stmt, live: LiveNames) -> Termina
 
 def _skip(ctx: Elaboration, statement: ast.Stmt) -> None:
     """Let the names that a statement binds have no value: it failed, or errors enough are reported."""
-    for name in find_assigned_names(statement):
+    for name in bound_names.find_assigned_names(statement):
         ctx.environment.bindings.bind(name, FAILED)
     if not isinstance(statement, ast.Assign | tree.Unpack | tree.DefinitionNode):
         ctx.environment.failed = True
@@ -149,7 +146,7 @@ def elaborate_for_errors(
     for statements in parts:
         with ctx.inside(Block(), before.copy()):
             run_steps(ctx, steps_of(ctx, statements))
-    for name in find_assigned_names(stmt):
+    for name in bound_names.find_assigned_names(stmt):
         before.bind(name, FAILED)
     ctx.environment.failed = True
     return None
@@ -157,7 +154,7 @@ def elaborate_for_errors(
 
 def let_bind_used_names(ctx: Elaboration, stmt: ast.Stmt) -> None:
     """Bind the names that the branches use; where they may leave, the following statements count, too."""
-    used = find_mentioned_names(stmt)
-    if may_leave(stmt):
+    used = bound_names.find_mentioned_names(stmt)
+    if bound_names.may_leave(stmt):
         used |= ctx.live.to_set()
     let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in used])

@@ -9,13 +9,7 @@ from dataclasses import replace
 from nnmagic.diagnostics import CompileError, Note, Span
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import ANY, AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type
-from nnmagic.tinynn.calls.function_calls import (
-    FunctionMaker,
-    bind_arguments,
-    call_function,
-    fit_argument,
-    match_dim_of_argument,
-)
+from nnmagic.tinynn.calls import function_calls
 from nnmagic.tinynn.elaborate.annotation_types import is_python_number, parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.generators import call_with_generators, require_generator
@@ -47,7 +41,7 @@ def fit_template_arguments(
     function: v.LocalFunction,
     arguments: Mapping[str, v.Operand],
     span: Span,
-    make_function: FunctionMaker,
+    make_function: function_calls.FunctionMaker,
 ) -> tuple[dict[str, v.Operand], dict[str, Dim]]:
     """Convert the arguments of a call that is inlined to what its annotations say. Raises RefusalError.
 
@@ -129,13 +123,13 @@ def fit_pattern(
     pattern: Pattern,
     operand: v.Operand,
     dims: dict[str, tuple[Dim, Span]],
-    make_function: FunctionMaker,
+    make_function: function_calls.FunctionMaker,
 ) -> v.Value:
     """Convert an argument to what an annotation says of it. Raises RefusalError."""
     if pattern is None:
         return operand.value
     if not isinstance(pattern, OpenTensor):
-        fitted = fit_argument(function, parameter, pattern, operand, dims, make_function)
+        fitted = function_calls.fit_argument(function, parameter, pattern, operand, dims, make_function)
         return v.as_value(fitted.expr, fitted.type)
     operand = as_number(operand)
     if isinstance(operand.value, v.Known) and is_number(operand.value.value) and pattern.dims(0) is not None:
@@ -164,7 +158,7 @@ def fit_pattern(
     for dim, size in zip(written, type_.shape, strict=True):
         if dim is not None:
             own_dim = AnyDim(dim) if isinstance(dim, str) else dim
-            match_dim_of_argument(function, parameter, own_dim, size, operand, dims)
+            function_calls.match_dim_of_argument(function, parameter, own_dim, size, operand, dims)
     return operand.value
 
 
@@ -203,7 +197,7 @@ def without_static(
     formals = [
         v.Formal(name, default=parameter or left_out) for name, parameter in ctx.own_parameters.items()
     ]
-    given = bind_arguments(function.written, formals, operands, span)
+    given = function_calls.bind_arguments(function.written, formals, operands, span)
     left = []
     for name, parameter in ctx.own_parameters.items():
         operand = given[name]
@@ -220,7 +214,7 @@ def call_for_other_texts(
     function: v.GlobalFunction,
     operands: list[v.Operand],
     span: Span,
-    make_function: FunctionMaker,
+    make_function: function_calls.FunctionMaker,
 ) -> v.Value | None:
     """Return a call of a function by itself with shorter texts, or the same in another order; else None.
 
@@ -230,7 +224,7 @@ def call_for_other_texts(
     if again is None:
         return None
     formals = [v.Formal(name, default=known or v.Known(None)) for name, known in ctx.own_parameters.items()]
-    given = bind_arguments(function.written, formals, operands, span)
+    given = function_calls.bind_arguments(function.written, formals, operands, span)
     own, other = list[str](), list[str]()
     for name, parameter in ctx.own_parameters.items():
         value = given[name].value
@@ -260,7 +254,9 @@ def varies(ctx: Elaboration, function: v.GlobalFunction, operands: Sequence[v.Op
     if any(v.is_failed(each.value) for each in operands):
         return False
     before = dict(ctx.varying)
-    for name, operand in bind_arguments(function.written, function.parameters, operands, span).items():
+    for name, operand in function_calls.bind_arguments(
+        function.written, function.parameters, operands, span
+    ).items():
         argument = ctx.varying.get(name, ctx.own_arguments.get(name))
         try:
             passed = _argument_type(function.written, name, operand)
@@ -292,7 +288,7 @@ def call_specialized(
     function: v.LocalFunction | v.SpecializableFunction,
     operands: list[v.Operand],
     span: Span,
-    make_function: FunctionMaker,
+    make_function: function_calls.FunctionMaker,
 ) -> v.Value:
     """Call a function compiled for the types of this call: of an earlier cell, or one that calls itself.
 
@@ -300,7 +296,7 @@ def call_specialized(
     """
     refuse_destinations(function, span)
     written = function.name if isinstance(function, v.LocalFunction) else function.written
-    arguments = bind_arguments(written, function.parameters, operands, span)
+    arguments = function_calls.bind_arguments(written, function.parameters, operands, span)
     if any(v.is_failed(operand.value) for operand in arguments.values()):
         return v.FAILED
     linked = specialized(ctx, function, arguments, span)
@@ -309,7 +305,7 @@ def call_specialized(
     left = [v.Operand(arguments[name].value, arguments[name].span, name) for name in names]
     if v.takes_generators(linked):
         return call_with_generators(ctx, linked, left, span, make_function)
-    return call_function(linked, left, span, make_function)
+    return function_calls.call_function(linked, left, span, make_function)
 
 
 def specialized(

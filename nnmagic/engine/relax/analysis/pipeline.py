@@ -6,17 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from nnmagic.engine.relax.analysis import data_types
 from nnmagic.engine.relax.analysis.assertions import lower_assertions
 from nnmagic.engine.relax.analysis.attention import find_attention
 from nnmagic.engine.relax.analysis.carried_sizes import name_carried_sizes
 from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
-from nnmagic.engine.relax.analysis.data_types import (
-    CellSignature,
-    function_values_as_data,
-    mentions_data_types,
-    represent_data_types,
-    why_interpreted,
-)
 from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.expr import Call, operator_of
@@ -52,7 +46,7 @@ class _State:
     opt_level: int
     runs: list[PassRun] | None
     assertions: list[Failure] = field(default_factory=list)
-    signature: CellSignature | None = None
+    signature: data_types.CellSignature | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +125,7 @@ _CLEANUPS = (
 
 
 def _represent_data_types(at: _State, module: Module) -> Module:
-    module, at.signature = represent_data_types(module, at.entry, at.assertions)
+    module, at.signature = data_types.represent_data_types(module, at.entry, at.assertions)
     return module
 
 
@@ -167,7 +161,7 @@ _LOOPS = (
         "defunctionalize",
         0,
         "programs with functions as values",
-        lambda at, module: function_values_as_data(module, at.entry),
+        lambda at, module: data_types.function_values_as_data(module, at.entry),
     ),
     *_RECURSION,
     CompilerPass(
@@ -204,7 +198,7 @@ class Optimized:
     plain: frozenset[str]
     loops: frozenset[str]
     assertions: list[Failure]
-    signature: CellSignature | None = None
+    signature: data_types.CellSignature | None = None
     reason: str = ""
 
 
@@ -233,11 +227,11 @@ def optimize(
         # runs the module as it was, with its closures.
         attempt = replace(state, runs=None if runs is None else [], assertions=[])
         _run(attempt, _LOOPS)
-        reason = why_interpreted(attempt.module, entry) or reason
+        reason = data_types.why_interpreted(attempt.module, entry) or reason
         lowered = first_order_functions(attempt.module, call_graph(attempt.module))
         if entry in lowered:
             loops = frozenset(attempt.module.functions) - frozenset(state.module.functions)
-            if mentions_data_types(state.module, entry):
+            if data_types.mentions_data_types(state.module, entry):
                 loops |= recursive_functions(call_graph(attempt.module))
             reason = ""
             plain, attempt.runs = lowered, None if runs is None else [*runs, *(attempt.runs or [])]

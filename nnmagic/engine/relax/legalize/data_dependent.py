@@ -10,25 +10,12 @@ from collections.abc import Callable, Sequence
 from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
-from nnmagic.engine.relax.legalize import scalar_functions
+from nnmagic.engine.relax.legalize import dynamic_slices, reshaping, scalar_functions
 from nnmagic.engine.relax.legalize.counted_results import argwhere, emit_dims, unique
 from nnmagic.engine.relax.legalize.creation import arange
-from nnmagic.engine.relax.legalize.dynamic_slices import (
-    clamp_step,
-    resolve_slices,
-    set_slices,
-    take_slices,
-    take_window,
-)
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
 from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
-from nnmagic.engine.relax.legalize.reshaping import (
-    element_count,
-    reshape_by_codes,
-    reshape_to,
-    same_element_count,
-)
 from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, simplify
 from nnmagic.engine.relax.legalize.slicing import strided_set
 from nnmagic.engine.relax.legalize.sorting import sort_order
@@ -112,7 +99,7 @@ def _reshape(call: OpCall) -> Value:
             for code in codes:
                 if not isinstance(code, int):
                     call.require(as_expr(code) > 0, "beside a dimension of 0 no other one can be inferred")
-        return reshape_by_codes(call, data, codes)
+        return reshaping.reshape_by_codes(call, data, codes)
     rank = shape_of(wanted)[0]
     one, zero = tirx.const(1, "int64"), tirx.const(0, "int64")
 
@@ -128,14 +115,14 @@ def _reshape(call: OpCall) -> Value:
             joined = tirx.Select(code == -3, dim * _select_dim(x.shape, at + 1), code)
             given.append(tirx.Select(code == 0, copied, joined))
             at = at + tirx.Select(code == -3, one + one, one)
-        static = element_count([tirx.Select(size == -1, one, size) for size in given] or [one])
+        static = reshaping.element_count([tirx.Select(size == -1, one, size) for size in given] or [one])
         # Dividing by a dimension of 0 would trap before the check below reports the shapes.
-        rest = tirx.floordiv(element_count(x.shape or [one]), tirx.max(static, 1))
+        rest = tirx.floordiv(reshaping.element_count(x.shape or [one]), tirx.max(static, 1))
         return [tirx.Select(size == -1, rest, size) for size in given]
 
     dims = _compute_dims(call, sizes, rank, data, wanted)
-    call.require(same_element_count(shape_of(data), dims), "the new shape has not as many elements")
-    return reshape_to(data, dims)
+    call.require(reshaping.same_element_count(shape_of(data), dims), "the new shape has not as many elements")
+    return reshaping.reshape_to(data, dims)
 
 
 def _are_codes(codes: Sequence[Extent], *, allowzero: bool) -> bool:
@@ -175,8 +162,8 @@ def _squeeze(call: OpCall) -> Value:
         return result
 
     dims = _compute_dims(call, sizes, rank - dropped, data, axes)
-    call.require(same_element_count(shape_of(data), dims), "a squeezed dimension is not 1")
-    return reshape_to(data, dims)
+    call.require(reshaping.same_element_count(shape_of(data), dims), "a squeezed dimension is not 1")
+    return reshaping.reshape_to(data, dims)
 
 
 def _tile(call: OpCall) -> Value:
@@ -297,7 +284,7 @@ def _slice_spans(
         if axis >= count:
             spans.append((zero, dim, one))
             continue
-        by = one if by_size or axis >= steps else clamp_step(strides(axis).astype("int64"))
+        by = one if by_size or axis >= steps else dynamic_slices.clamp_step(strides(axis).astype("int64"))
         # Python's slice.indices: a backward slice ends at -1, one before the first element.
         low, high = tirx.Select(by > 0, zero, -one), tirx.Select(by > 0, dim, dim - 1)
         start, stop = begin(axis).astype("int64"), end(axis).astype("int64")
@@ -319,9 +306,9 @@ def _strided_slice(call: OpCall) -> Value:
     """Lower to a slice whose bounds are operands."""
     by_size = call.attrs["slice_mode"] == "size"
     data, *bounds = call.args
-    slices = None if by_size else resolve_slices(call, data, bounds)
+    slices = None if by_size else dynamic_slices.resolve_slices(call, data, bounds)
     if slices is not None:
-        return take_slices(call, data, slices)
+        return dynamic_slices.take_slices(call, data, slices)
     rank = len(shape_of(call.args[0]))
 
     def sizes(x: Tensor, *bounds: Tensor) -> list[Extent]:
@@ -343,7 +330,7 @@ def _window(call: OpCall) -> Value:
     data, begin, _ = call.args
     kept = integers(call.attrs["sizes"])
     lengths = _dims_from_operand(call, 2) if -2 in kept else kept
-    return take_window(
+    return dynamic_slices.take_window(
         call,
         data,
         begin,
@@ -356,9 +343,9 @@ def _strided_set(call: OpCall) -> Value:
     data, values, *bounds = call.args
     if not any(isinstance(bound, relax.Var) for bound in bounds):
         return strided_set(call)
-    slices = resolve_slices(call, data, bounds)
+    slices = dynamic_slices.resolve_slices(call, data, bounds)
     if slices is not None:
-        return set_slices(call, data, values, slices)
+        return dynamic_slices.set_slices(call, data, values, slices)
     rank = len(shape_of(data))
     dims = _compute_dims(
         call, lambda x, *dim: [length for _, length, _ in _slice_spans(x.shape, *dim)], rank, data, *bounds

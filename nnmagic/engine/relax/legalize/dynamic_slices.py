@@ -11,17 +11,10 @@ import tvm_ffi
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
+from nnmagic.engine.relax.legalize import slicing
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
 from nnmagic.engine.relax.legalize.registry import INJECTIVE, OPAQUE, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import maximum, minimum, same_size
-from nnmagic.engine.relax.legalize.slicing import (
-    ASSIGNS,
-    BEYOND,
-    COPIES_COLUMNS,
-    locate,
-    resolve_slice,
-    set_region,
-)
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
@@ -102,7 +95,7 @@ def _source(call: OpCall, tensor: Value) -> Element:
 def _resolve(call: OpCall, dim: Extent, begin: Bound, end: Bound, step: int | Element) -> AxisSlice:
     """Resolve one slice as NumPy does: bounds below 0 count from the end, and all are clipped."""
     if not isinstance(step, Element) and not any(isinstance(bound, Element) for bound in (begin, end)):
-        start, length = resolve_slice(dim, begin, end, step)
+        start, length = slicing.resolve_slice(dim, begin, end, step)
         return AxisSlice(start, call.name_size(length), step)
     key = ("slice", *map(_key, (begin, end, dim, step)))
     resolved = call.size_names.find(key)
@@ -148,9 +141,9 @@ def _clip(call: OpCall, dim: Extent, bound: Bound, step: int | Element) -> Bound
     """Return a bound in the range of an axis: from before the first element to behind the last one."""
     if not isinstance(bound, Element) and not isinstance(step, Element):
         low, high = (0, dim) if step > 0 else (-1, dim - 1)
-        if isinstance(bound, int) and abs(bound) >= BEYOND:
+        if isinstance(bound, int) and abs(bound) >= slicing.BEYOND:
             return high if bound > 0 else low
-        return minimum(maximum(locate(bound, dim), low), high)
+        return minimum(maximum(slicing.locate(bound, dim), low), high)
 
     def clip(numbers: Sequence[PrimExpr]) -> PrimExpr:
         number, extent, by = numbers
@@ -197,7 +190,7 @@ def take_slices(call: OpCall, data: Value, slices: Sequence[AxisSlice]) -> Value
     has_gaps = any(not isinstance(axis.start, int) for axis in slices[1:])  # else it is a view
     attrs: dict[str, object] = {"op_pattern": INJECTIVE} if has_gaps else {}
     if has_gaps and all(axis.step == 1 for axis in slices):
-        attrs[COPIES_COLUMNS] = True
+        attrs[slicing.COPIES_COLUMNS] = True
     return call.te(compute, data, *tensors, sizes, lengths, primfunc_attrs=attrs)
 
 
@@ -218,7 +211,7 @@ def set_slices(call: OpCall, data: Value, values: Value, slices: Sequence[AxisSl
     starts = [axis.start for axis in slices if not isinstance(axis.start, Element)]
     is_region = len(starts) == len(slices) and all(axis.step == 1 for axis in slices)
     if is_region:
-        return set_region(call, data, values, starts, [axis.length for axis in slices])
+        return slicing.set_region(call, data, values, starts, [axis.length for axis in slices])
     tensors, index_of = _operands(slices)
 
     def compute(x: Tensor, new: Tensor, *rest: Any) -> Tensor:
@@ -234,7 +227,7 @@ def set_slices(call: OpCall, data: Value, values: Value, slices: Sequence[AxisSl
 
         return fill_by_loops(loops, (x.shape, x.dtype), x, new, *numbers)
 
-    attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1, ASSIGNS: 1}
+    attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1, slicing.ASSIGNS: 1}
     return call.te(compute, data, values, *tensors, _shapes(slices)[0], primfunc_attrs=attrs)
 
 

@@ -7,16 +7,7 @@ from collections.abc import Callable
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
-from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.registry import (
-    RULES,
-    OpCall,
-    Rule,
-    Value,
-    te_of,
-    tensor_dtype,
-    wide_indices,
-)
+from nnmagic.engine.relax.legalize import registry, scalar_functions
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir import vector_math
@@ -25,12 +16,12 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import is_float
 
 
-def relax_math_rule(relax_op: Callable[[RelaxExpr], RelaxExpr]) -> Rule:
+def relax_math_rule(relax_op: Callable[[RelaxExpr], RelaxExpr]) -> registry.Rule:
     """Lower to a Relax operator of floating-point numbers, in float32 where they are narrower."""
     return _float_rule(lambda _call, data: relax_op(data))
 
 
-def element_math_rule(function: ElementFunction) -> Rule:
+def element_math_rule(function: ElementFunction) -> registry.Rule:
     """Lower to an element function of floating-point numbers, in float32 where they are narrower."""
     return _float_rule(lambda call, data: call.te(lambda x: _map_elements(function, x), data))
 
@@ -39,11 +30,11 @@ def _map_elements(function: ElementFunction, data: Tensor) -> Tensor:
     return te.compute(data.shape, lambda *index: function(data(*index)))
 
 
-def _float_rule(lower: Callable[[OpCall, Value], Value]) -> Rule:
+def _float_rule(lower: Callable[[registry.OpCall, registry.Value], registry.Value]) -> registry.Rule:
 
-    def rule(call: OpCall) -> Value:
+    def rule(call: registry.OpCall) -> registry.Value:
         (data,) = call.args
-        dtype = tensor_dtype(data)
+        dtype = registry.tensor_dtype(data)
         if not is_float(dtype):
             call.refuse(f"needs floating-point numbers, not {dtype}")
         if dtype in {"float16", "bfloat16"}:
@@ -67,19 +58,19 @@ def _reinterpret(attrs: Attrs, data: Tensor) -> Tensor:
     return te.compute(data.shape, element)
 
 
-def elementwise_rule(function: ElementFunction) -> Rule:
+def elementwise_rule(function: ElementFunction) -> registry.Rule:
     """Lower to a function of each element."""
     return te_rule(lambda data: _map_elements(function, data))
 
 
-def rounding_rule(function: ElementFunction) -> Rule:
+def rounding_rule(function: ElementFunction) -> registry.Rule:
     """Lower to a function of each element that leaves integers as they are."""
     return elementwise_rule(
         lambda value: function(value) if is_float(scalar_functions.dtype_of(value)) else value
     )
 
 
-def predicate_rule(function: ElementFunction, *, otherwise: bool) -> Rule:
+def predicate_rule(function: ElementFunction, *, otherwise: bool) -> registry.Rule:
     """Lower to a test of each floating-point number; of other numbers it gives ``otherwise``."""
     other = tirx.const(int(otherwise), "bool")
     return elementwise_rule(
@@ -87,12 +78,12 @@ def predicate_rule(function: ElementFunction, *, otherwise: bool) -> Rule:
     )
 
 
-def _cast(call: OpCall, dtype: str) -> Value:
+def _cast(call: registry.OpCall, dtype: str) -> registry.Value:
     (data, *_) = call.args
-    wide = wide_indices(call)
+    wide = registry.wide_indices(call)
     if wide is not None and dtype == "int64":
         return wide
-    return data if tensor_dtype(data) == dtype else relax.op.astype(data, dtype)
+    return data if registry.tensor_dtype(data) == dtype else relax.op.astype(data, dtype)
 
 
 def _clip(attrs: Attrs, data: Tensor) -> Tensor:
@@ -112,7 +103,7 @@ def _fixed_point_multiply(attrs: Attrs, data: Tensor) -> Tensor:
     return te.compute(data.shape, element)
 
 
-RULES.update(
+registry.RULES.update(
     {name: relax_math_rule(getattr(relax.op, name)) for name in ["rsqrt", "sqrt"]}
     | {
         name: element_math_rule(getattr(vector_math, name))
@@ -139,11 +130,11 @@ RULES.update(
         "isfinite": predicate_rule(scalar_functions.is_finite, otherwise=True),
         "logical_not": elementwise_rule(scalar_functions.logical_not),
         "bitwise_not": elementwise_rule(tirx.bitwise_not),
-        "clip": te_of(_clip),
+        "clip": registry.te_of(_clip),
         "copy": lambda call: call.args[0],
         "cast": lambda call: _cast(call, str(call.attrs["dtype"])),
-        "cast_like": lambda call: _cast(call, tensor_dtype(call.args[1])),
-        "reinterpret": te_of(_reinterpret),
-        "fixed_point_multiply": te_of(_fixed_point_multiply),
+        "cast_like": lambda call: _cast(call, registry.tensor_dtype(call.args[1])),
+        "reinterpret": registry.te_of(_reinterpret),
+        "fixed_point_multiply": registry.te_of(_fixed_point_multiply),
     }
 )

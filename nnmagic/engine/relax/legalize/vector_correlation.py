@@ -20,20 +20,7 @@ from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, indepe
 from nnmagic.engine.relax.schedules.machine_model import Work, cpu_model
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.schedules.thread_choice import choose_threads
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-    as_index,
-    at_least,
-    branch,
-    broadcast,
-    load,
-    local_array,
-    loop,
-    ramp,
-    round_up_div,
-    sequence,
-    store,
-)
+from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
 
 #: The longest window whose taps are unrolled by the loops of convolutions.
@@ -72,7 +59,7 @@ def correlate(call: OpCall) -> Value:
         shape = [1, 1, data.shape[2] - window.shape[2] + 1]
 
         def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-            lanes, count = machine.lanes(dtype), as_index(shape[2])
+            lanes, count = machine.lanes(dtype), builders.as_index(shape[2])
             wide, narrow, single = (
                 _Loops([*ins, *outs], dtype, *tile) for tile in ((_VECTORS, lanes), (1, lanes), (1, 1))
             )
@@ -82,15 +69,15 @@ def correlate(call: OpCall) -> Value:
                 return independent_loop(each, Work.ROW_OPERATIONS.value) if threads else each
 
             def few() -> Stmt:
-                is_long = at_least(wide.size, _LONG_WINDOW * wide.width)
-                return branch(is_long, wide.inner_products, narrow_tiles)
+                is_long = builders.at_least(wide.size, _LONG_WINDOW * wide.width)
+                return builders.branch(is_long, wide.inner_products, narrow_tiles)
 
             def narrow_tiles() -> Stmt:
-                return branch(at_least(count, lanes), narrow.tiles, single.tiles)
+                return builders.branch(builders.at_least(count, lanes), narrow.tiles, single.tiles)
 
             factors = [count, wide.size]
             threaded = partial(choose_threads, machine, Work.MATMUL_MULTIPLICATIONS, factors, tiles)
-            return branch(at_least(count, wide.width), threaded, few)
+            return builders.branch(builders.at_least(count, wide.width), threaded, few)
 
         attrs = {KIND: INDEPENDENT}
         return te.extern([shape], [data, window], emit, dtype=dtype, name="correlation", attrs=attrs)
@@ -104,35 +91,37 @@ class _Loops:
     def __init__(self, buffers: Sequence[Buffer], dtype: str, vectors: int, lanes: int) -> None:
         self.data, self.window, self.result = buffers
         self.dtype, self.lanes, self.width = dtype, lanes, vectors * lanes
-        self.count, self.size = (as_index(buffer.ty.shape[2]) for buffer in (self.result, self.window))
-        self.sums = local_array(self.width, dtype, "sums")
+        self.count, self.size = (
+            builders.as_index(buffer.ty.shape[2]) for buffer in (self.result, self.window)
+        )
+        self.sums = builders.local_array(self.width, dtype, "sums")
 
     def tiles(self) -> Stmt:
         """Compute at least a tile of results, each summed up in order."""
-        return loop("tile", round_up_div(self.count, self.width), self._tile)
+        return builders.loop("tile", builders.round_up_div(self.count, self.width), self._tile)
 
     def inner_products(self) -> Stmt:
         """Compute each result in as many sums as a tile has."""
-        return loop("result", self.count, self._inner_product)
+        return builders.loop("result", self.count, self._inner_product)
 
     def _tile(self, number: PrimExpr) -> Stmt:
         """Compute a tile; the last begins so that it ends where the results do."""
-        start = tirx.min(number * self.width, as_expr(self.count) - self.width)
+        start = tirx.min(number * self.width, builders.as_expr(self.count) - self.width)
 
         def add_tap(tap: PrimExpr) -> Stmt:
-            weight = broadcast(self.window[0, 0, tap], self.lanes)
+            weight = builders.broadcast(self.window[0, 0, tap], self.lanes)
             return self._add(lambda at: self._load(self.data, start + tap + at) * weight)
 
         stores = [
-            tirx.BufferStore(self.result, self._sum(at), [0, 0, ramp(start + at, self.lanes)])
+            tirx.BufferStore(self.result, self._sum(at), [0, 0, builders.ramp(start + at, self.lanes)])
             for at in range(0, self.width, self.lanes)
         ]
-        return sequence([*self._zero(), loop("tap", self.size, add_tap), *stores])
+        return builders.sequence([*self._zero(), builders.loop("tap", self.size, add_tap), *stores])
 
     def _inner_product(self, number: PrimExpr) -> Stmt:
-        total = local_array(1, self.dtype, "total")
-        blocks = as_expr(self.size) // self.width
-        rest = as_expr(self.size) - blocks * self.width
+        total = builders.local_array(1, self.dtype, "total")
+        blocks = builders.as_expr(self.size) // self.width
+        rest = builders.as_expr(self.size) - blocks * self.width
 
         def add_block(block: PrimExpr) -> Stmt:
             first = block * self.width
@@ -147,34 +136,34 @@ class _Loops:
             place = blocks * self.width + tap
             return add_to_total(self.data[0, 0, number + place] * self.window[0, 0, place])
 
-        return sequence(
+        return builders.sequence(
             [
                 *self._zero(),
                 tirx.AllocBuffer(total),
                 tirx.BufferStore(total, tirx.const(0, self.dtype), [0]),
-                loop("block", blocks, add_block),
-                loop("tap", rest, add_tap),
+                builders.loop("block", blocks, add_block),
+                builders.loop("tap", rest, add_tap),
                 *(add_to_total(self.sums[at]) for at in range(self.width)),
                 tirx.BufferStore(self.result, total[0], [0, 0, number]),
             ]
         )
 
     def _zero(self) -> list[Stmt]:
-        zero = broadcast(tirx.const(0, self.dtype), self.lanes)
-        stores = (store(self.sums, at, self.lanes, zero) for at in range(0, self.width, self.lanes))
+        zero = builders.broadcast(tirx.const(0, self.dtype), self.lanes)
+        stores = (builders.store(self.sums, at, self.lanes, zero) for at in range(0, self.width, self.lanes))
         return [tirx.AllocBuffer(self.sums), *stores]
 
     def _add(self, value: Callable[[int], PrimExpr]) -> Stmt:
         """Add to the sums the vectors that ``value`` returns for their places in the tile."""
-        return sequence(
+        return builders.sequence(
             [
-                store(self.sums, at, self.lanes, self._sum(at) + value(at))
+                builders.store(self.sums, at, self.lanes, self._sum(at) + value(at))
                 for at in range(0, self.width, self.lanes)
             ]
         )
 
     def _sum(self, at: int) -> PrimExpr:
-        return load(self.sums, at, self.lanes, self.dtype)
+        return builders.load(self.sums, at, self.lanes, self.dtype)
 
     def _load(self, buffer: Buffer, start: PrimExpr) -> PrimExpr:
-        return tirx.BufferLoad(buffer, [0, 0, ramp(start, self.lanes)])
+        return tirx.BufferLoad(buffer, [0, 0, builders.ramp(start, self.lanes)])

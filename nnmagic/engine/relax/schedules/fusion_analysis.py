@@ -20,15 +20,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import (
     substitute,
 )
 from nnmagic.engine.relax.schedules.registry import KIND
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-    as_index,
-    collect_loads,
-    dtype_of,
-    local_array,
-    sequence,
-    static_int,
-)
+from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
 
 _Kind = tirx.ForKind
@@ -53,12 +45,12 @@ class FusedKernel:
 
     def operands(self) -> list[Buffer]:
         """Return the buffers that the main block reads, in the order of its expression."""
-        loads = collect_loads(self.main.value)
+        loads = builders.collect_loads(self.main.value)
         return list(dict.fromkeys(load.source for load in loads if not load.source.same_as(self.main.buffer)))
 
     def sizes(self, stage: Stage) -> list[Extent]:
         """Return the extents of a stage's axes; only the last is known to be static."""
-        return [as_index(self.extents[axis]) for axis in stage.axes]
+        return [builders.as_index(self.extents[axis]) for axis in stage.axes]
 
 
 def analyze_fused_kernel(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
@@ -80,7 +72,7 @@ def analyze_fused_kernel(function: tirx.PrimFunc, kind: str) -> FusedKernel | No
             continue
         if not _is_elementwise(kernel, stage, static=kernel.shape(stage)[-1:]):
             return None
-        loads = collect_loads(stage.value)
+        loads = builders.collect_loads(stage.value)
         later = [load for load in loads if load.source.same_as(main.buffer) or load.source in after]
         if not later:
             before.append(stage)
@@ -112,7 +104,7 @@ def read_elementwise_stage(function: tirx.PrimFunc) -> tuple[Stage, list[Extent]
     (stage,) = kernel.stages
     if not _is_elementwise(kernel, stage, static=kernel.shape(stage)[1:]):
         return None
-    return stage, [as_index(extent) for extent in kernel.shape(stage)]
+    return stage, [builders.as_index(extent) for extent in kernel.shape(stage)]
 
 
 def _is_elementwise(kernel: KernelStages, stage: Stage, static: Sequence[Extent]) -> bool:
@@ -124,7 +116,8 @@ def _is_elementwise(kernel: KernelStages, stage: Stage, static: Sequence[Extent]
 def _are_element(kernel: KernelStages, indices: Sequence[Index], axes: Sequence[Var]) -> bool:
     """Return whether the indices are the axes, in order; for an axis of one element, also 0."""
     return len(indices) == len(axes) and all(
-        index.same_as(axis) or (static_int(index) == 0 and static_int(kernel.extents[axis]) == 1)
+        index.same_as(axis)
+        or (builders.static_int(index) == 0 and builders.static_int(kernel.extents[axis]) == 1)
         for index, axis in zip(indices, axes, strict=True)
     )
 
@@ -145,7 +138,7 @@ def statements_before(fused: FusedKernel, *, parallel: bool) -> list[Stmt]:
                 kind = _Kind.PARALLEL
             axis = stage.axes[number]
             # The innermost loop is never shared: tasks of one element cost more than they do.
-            body = tirx.For(axis, as_expr(0), fused.extents[axis], kind, body)
+            body = tirx.For(axis, builders.as_expr(0), fused.extents[axis], kind, body)
         statements.append(body)
     return statements
 
@@ -165,7 +158,7 @@ def statements_after(fused: FusedKernel, indices: Sequence[Index], value: PrimEx
         if stage is fused.after[-1]:
             statements.append(tirx.BufferStore(stage.buffer, expression, list(indices)))
         else:
-            part = local_array(fused.sizes(stage)[-1], dtype_of(stage.buffer), "part")
+            part = builders.local_array(fused.sizes(stage)[-1], builders.dtype_of(stage.buffer), "part")
             statements.append(tirx.BufferStore(part, expression, [lane]))
             values[stage.buffer] = tirx.BufferLoad(part, [lane])
     return statements
@@ -178,4 +171,4 @@ def local_buffers_of(statements: Sequence[Stmt]) -> list[Buffer]:
 
 def with_statements(function: tirx.PrimFunc, statements: Sequence[Stmt]) -> tirx.PrimFunc:
     """Return the kernel with another body."""
-    return tirx.PrimFunc(function.params, sequence(statements), function.ret_type, function.attrs)
+    return tirx.PrimFunc(function.params, builders.sequence(statements), function.ret_type, function.attrs)

@@ -9,17 +9,7 @@ from __future__ import annotations
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-    broadcast,
-    dtype_of,
-    is_conditional,
-    is_library_fallback,
-    local_array,
-    ramp,
-    sequence,
-    vector_type,
-)
+from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, Stmt
 from nnmagic.engine.relax.tir.visitors import VarMap, collect, rewrite
 
@@ -37,12 +27,12 @@ def let_to_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc:
         if not lets.arrays:
             return loop
         whole = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
-        return sequence([*map(tirx.AllocBuffer, lets.arrays), whole])
+        return builders.sequence([*map(tirx.AllocBuffer, lets.arrays), whole])
 
     def rewrite_single_store(store: tirx.BufferStore) -> Stmt:
         lets = _LetBuffers(tirx.const(0, "int64"), 1)
         statement = lets.rewrite_store(store)
-        return sequence([*map(tirx.AllocBuffer, lets.arrays), statement]) if lets.arrays else store
+        return builders.sequence([*map(tirx.AllocBuffer, lets.arrays), statement]) if lets.arrays else store
 
     if not collect(tirx.Let, function.body):
         return function
@@ -67,7 +57,9 @@ class _LetBuffers:
         value = self._remove_lets(store.value)
         if not self._stores:
             return store
-        statements = sequence([*self._stores, tirx.BufferStore(store.buffer, value, list(store.indices))])
+        statements = builders.sequence(
+            [*self._stores, tirx.BufferStore(store.buffer, value, list(store.indices))]
+        )
         return rewrite(statements, [(tvm.ir.Var, self._conditionals.replace)])
 
     def _remove_lets(self, expr: PrimExpr) -> PrimExpr:
@@ -88,21 +80,21 @@ class _LetBuffers:
 
     def _store(self, value: PrimExpr, name: str) -> PrimExpr:
         """Store a value in a new array, and return the load that reads it."""
-        dtype = tvm.DataType(dtype_of(value))
+        dtype = tvm.DataType(builders.dtype_of(value))
         if dtype.type_code == _BOOL:  # TVM has no arrays of these
-            number = self._store(value.astype(vector_type("int8", dtype.lanes)), name)
-            return tirx.NE(number, broadcast(tirx.const(0, "int8"), dtype.lanes))
-        array = local_array(self._lanes * dtype.lanes, str(dtype).split("x")[0], name)
-        index = ramp(self._lane * dtype.lanes, dtype.lanes)
+            number = self._store(value.astype(builders.vector_type("int8", dtype.lanes)), name)
+            return tirx.NE(number, builders.broadcast(tirx.const(0, "int8"), dtype.lanes))
+        array = builders.local_array(self._lanes * dtype.lanes, str(dtype).split("x")[0], name)
+        index = builders.ramp(self._lane * dtype.lanes, dtype.lanes)
         self.arrays.append(array)
         self._stores.append(tirx.BufferStore(array, value, [index]))
         return tirx.BufferLoad(array, [index])
 
     def _rewrite_conditional(self, call: Call) -> PrimExpr:
         """Keep the lets of one case inside of it: the other case must not compute them."""
-        if not is_conditional(call):
+        if not builders.is_conditional(call):
             return call
-        if self._lanes > 1 and is_library_fallback(call):
+        if self._lanes > 1 and builders.is_library_fallback(call):
             return self._rewrite_library_fallback(call)
         conditional = rewrite(call, [(tvm.ir.Var, self._loads.replace)])
         # The visitor descends into a callback's result, so a variable stands for it until the end.
@@ -120,14 +112,16 @@ class _LetBuffers:
         lane = tirx.Var("lane", "int64")
         zero = tirx.const(0, "int8")
         exact = tirx.call_pure_extern(
-            dtype_of(call), name, *(tirx.BufferLoad(operand, [lane]) for operand in operands)
+            builders.dtype_of(call), name, *(tirx.BufferLoad(operand, [lane]) for operand in operands)
         )
         store = tirx.BufferStore(result.source, exact, [lane])
         choice = tirx.IfThenElse(tirx.BufferLoad(rare, [lane]) != zero, store, None)
-        lanes = tirx.For(lane, as_expr(0), as_expr(self._lanes), tirx.ForKind.SERIAL, choice)
+        lanes = tirx.For(
+            lane, builders.as_expr(0), builders.as_expr(self._lanes), tirx.ForKind.SERIAL, choice
+        )
         # One test of all lanes: the loop over single ones is skipped where, as usual, none needs
         # the library.
-        every = tirx.BufferLoad(rare, [ramp(0, self._lanes)])
+        every = tirx.BufferLoad(rare, [builders.ramp(0, self._lanes)])
         any_rare = tirx.call_llvm_pure_intrin("int8", "llvm.vector.reduce.or", every)
         self._stores.append(tirx.IfThenElse(any_rare != zero, lanes, None))
         return result

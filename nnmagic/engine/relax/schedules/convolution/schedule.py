@@ -18,25 +18,9 @@ from functools import partial
 
 from tvm import tirx
 
+from nnmagic.engine.relax.schedules import fusion_analysis
+from nnmagic.engine.relax.schedules.convolution import windows
 from nnmagic.engine.relax.schedules.convolution.window_kernel import Channels, WindowKernel
-from nnmagic.engine.relax.schedules.convolution.windows import (
-    MOST_TAPS,
-    UNROLLED_TAPS,
-    Axis,
-    Phase,
-    Run,
-    TapGroup,
-    decode_axes,
-    group_taps,
-)
-from nnmagic.engine.relax.schedules.fusion_analysis import (
-    FusedKernel,
-    analyze_fused_kernel,
-    local_buffers_of,
-    statements_after,
-    statements_before,
-    with_statements,
-)
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.schedules.thread_choice import choose_threads, split_factors
@@ -76,7 +60,7 @@ _Kind = tirx.ForKind
 
 def _schedule_pooling(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Schedule windows without weights: their largest element or their sum."""
-    fused = analyze_fused_kernel(function, "pooling")
+    fused = fusion_analysis.analyze_fused_kernel(function, "pooling")
     if fused is None:
         return function
     main = fused.main
@@ -87,7 +71,7 @@ def _schedule_pooling(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFu
         fused,
         data,
         None,
-        decode_axes(list(main.annotations[AXES])),
+        windows.decode_axes(list(main.annotations[AXES])),
         Channels(count, count, count, -1),
         lanes,
         dtype_of(main.buffer),
@@ -97,7 +81,7 @@ def _schedule_pooling(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFu
 
 
 def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
-    fused = analyze_fused_kernel(function, "convolution")
+    fused = fusion_analysis.analyze_fused_kernel(function, "convolution")
     if fused is None:
         return function
     operands = fused.operands()
@@ -119,9 +103,11 @@ def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
     return _schedule_windows(function, kernel, machine)
 
 
-def _axes_of(fused: FusedKernel, data: Buffer, channels: Channels) -> tuple[Axis, ...]:
+def _axes_of(
+    fused: fusion_analysis.FusedKernel, data: Buffer, channels: Channels
+) -> tuple[windows.Axis, ...]:
     """Return the axes of a convolution, with the sizes of its buffers where these are dynamic."""
-    axes = decode_axes(list(fused.main.annotations[AXES]))
+    axes = windows.decode_axes(list(fused.main.annotations[AXES]))
     sizes, results = channels.image(data.ty.shape), fused.main.buffer.ty.shape[2:-1]
     return tuple(
         replace(axis, size=as_index(size), result=as_index(result))
@@ -138,7 +124,9 @@ def _schedule_windows(function: tirx.PrimFunc, kernel: WindowKernel, machine: Cp
         machine, unit, work, lambda threads: _row_tasks(kernel, (batch, *shape), machine, threads=threads)
     )
     threads = machine.uses_threads(unit, split_factors(work)[0])
-    return with_statements(function, [*statements_before(kernel.fused, parallel=threads), body])
+    return fusion_analysis.with_statements(
+        function, [*fusion_analysis.statements_before(kernel.fused, parallel=threads), body]
+    )
 
 
 def _row_tasks(kernel: WindowKernel, shape: Sequence[Extent], machine: CpuModel, *, threads: bool) -> Stmt:
@@ -165,7 +153,7 @@ def _row_tasks(kernel: WindowKernel, shape: Sequence[Extent], machine: CpuModel,
             row = _Row(kernel, phase, tile_blocks, image, block, tuple(indices))
             if not kernel.axes[-1].is_static:
                 statements.append(_row_of_any_length(row, tile_width))
-            elif len(phase.taps) > MOST_TAPS:
+            elif len(phase.taps) > windows.MOST_TAPS:
                 statements.append(_row_of_many_taps(row, tile_width))
             else:
                 statements += [_run_of_tiles(row.tiles_of(run)) for run in phase.runs(tile_width)]
@@ -228,8 +216,8 @@ class _Tiles:
     """
 
     kernel: WindowKernel
-    phase: Phase
-    run: Run
+    phase: windows.Phase
+    run: windows.Run
     blocks: int
     image: PrimExpr
     block: PrimExpr
@@ -260,7 +248,7 @@ class _Row:
     """A row of a phase's results, of some blocks of channels; ``outer``: the indices of the row."""
 
     kernel: WindowKernel
-    phase: Phase
+    phase: windows.Phase
     blocks: int
     image: PrimExpr
     block: PrimExpr
@@ -276,14 +264,14 @@ class _Row:
         behind = (self.phase.size - 1 - max(offsets)) // self.phase.stride + 1
         return -(min(offsets) // self.phase.stride), behind
 
-    def tiles_of(self, run: Run, *, at_edge: bool = False) -> _Tiles:
+    def tiles_of(self, run: windows.Run, *, at_edge: bool = False) -> _Tiles:
         """Return the tiles of a run; ``at_edge``: they test whether they are inside of the data."""
         place = self.image, self.block, self.outer
         return _Tiles(self.kernel, self.phase, run, self.blocks, *place, at_edge=at_edge)
 
     def tile(self, width: int, start: PrimExpr, *, at_edge: bool = False) -> Stmt:
         """Compute a tile that begins anywhere."""
-        run = Run(0, width, 1, ((0, width),) * len(self.phase.taps))
+        run = windows.Run(0, width, 1, ((0, width),) * len(self.phase.taps))
         return _compute_tile(self.tiles_of(run, at_edge=at_edge), start)
 
 
@@ -419,17 +407,17 @@ def _sum_channels(
                 body.append(tirx.IfThenElse(inside, added, None) if skipped else added)
         return body
 
-    def sum_taps(k: PrimExpr, group: TapGroup, number: PrimExpr) -> Stmt:
+    def sum_taps(k: PrimExpr, group: windows.TapGroup, number: PrimExpr) -> Stmt:
         body = []
-        for place in range(UNROLLED_TAPS):
-            at = number * UNROLLED_TAPS + place
+        for place in range(windows.UNROLLED_TAPS):
+            at = number * windows.UNROLLED_TAPS + place
             tap, offset = (first + at * step for first, step in zip(group.first, group.step, strict=True))
             body += add_tap(k, tap, offset, *group.inside)
         return sequence(body)
 
     def sum_channel(k: PrimExpr) -> Stmt:
         body = []
-        for group in group_taps(phase.taps, run.inside):
+        for group in windows.group_taps(phase.taps, run.inside):
             if not group.rounds:
                 body += add_tap(k, *group.first, *group.inside)
             # A group of taps that no element of the run reads inside of the data adds nothing.
@@ -484,8 +472,8 @@ def _finish_tile(tile: _Tile) -> Stmt:
             value = tirx.BufferLoad(tile.sums, [tile.vector_start(block, element) + lane])
             w = (tile.start + element) * phase.step + phase.first
             indices = [tiles.image, tiles.block + block, *tiles.outer, w, lane]
-            body = statements_after(kernel.fused, indices, value)
-            statements += [tirx.AllocBuffer(part) for part in local_buffers_of(body)]
+            body = fusion_analysis.statements_after(kernel.fused, indices, value)
+            statements += [tirx.AllocBuffer(part) for part in fusion_analysis.local_buffers_of(body)]
             statements.append(
                 tirx.For(lane, as_expr(0), as_expr(kernel.lanes), _Kind.VECTORIZED, sequence(body))
             )

@@ -17,15 +17,7 @@ from dataclasses import dataclass, replace
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
-from nnmagic.engine.relax.schedules.matmul import microkernels
-from nnmagic.engine.relax.schedules.matmul.matrix_product import (
-    MANY_TILES,
-    NEAR_BYTES,
-    MatrixProduct,
-    Version,
-    declare_packed_panels,
-    start_of,
-)
+from nnmagic.engine.relax.schedules.matmul import matrix_product, microkernels
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix, Tile, TileAccess
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking, RowPacking
 from nnmagic.engine.relax.tir import builders
@@ -50,7 +42,9 @@ _MIRRORED = 16
 _MOST_SUMS = 1 << 22
 
 
-def blocked_version(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Version:
+def blocked_version(
+    product: matrix_product.MatrixProduct, machine: CpuModel, *, threads: bool
+) -> matrix_product.Version:
     """Return the loops by blocks, and when they pay; ``threads`` share them."""
     rows, columns = map(builders.static_int, (product.rows, product.columns))
     lanes = machine.lanes(product.dtype)
@@ -58,11 +52,11 @@ def blocked_version(product: MatrixProduct, machine: CpuModel, *, threads: bool)
     return _pays(product, tile), lambda: _blocked_loops(product, tile, threads=threads)
 
 
-def _pays(product: MatrixProduct, tile: Tile) -> PrimExpr | bool:
+def _pays(product: matrix_product.MatrixProduct, tile: Tile) -> PrimExpr | bool:
     """Return whether blocks pay: always, never, or the condition on the sizes."""
     if product.right.panel or tile.rows < _LEAST_ROWS or tile.lanes == 1:
         return False
-    enough = _all_of(product.rows >= MANY_TILES * tile.rows, product.columns >= tile.width)
+    enough = _all_of(product.rows >= matrix_product.MANY_TILES * tile.rows, product.columns >= tile.width)
     # Packing reads and writes the right matrix once more, which pays where the inner dimension is
     # long, or where the matrix comes from beyond the cache.
     is_large = _any_of(product.depth > _LONG, product.depth * product.columns >= product.far_size)
@@ -90,7 +84,7 @@ def _has_contiguous_rows(matrix: Matrix) -> bool:
     return builders.static_int(matrix.row) == 1 and builders.static_int(matrix.column) != 1
 
 
-def _blocked_loops(product: MatrixProduct, tile: Tile, *, threads: bool) -> Stmt:
+def _blocked_loops(product: matrix_product.MatrixProduct, tile: Tile, *, threads: bool) -> Stmt:
     """Compute a product that has at least a tile's rows and columns."""
     chunk, depth = _CHUNK, product.depth
     if isinstance(depth, int):
@@ -104,7 +98,7 @@ def _blocked_loops(product: MatrixProduct, tile: Tile, *, threads: bool) -> Stmt
 class _BlockedLoops:
     """The loops; ``chunk`` is the length of a block along the inner dimension."""
 
-    product: MatrixProduct
+    product: matrix_product.MatrixProduct
     tile: Tile
     chunk: int
     threads: bool
@@ -130,20 +124,22 @@ class _BlockedLoops:
         # Goto and van de Geijn, Anatomy of high-performance matrix multiplication (2008): the
         # packed block of the right matrix stays in the second cache while all tiles of rows pass it
         # by.
-        wide = _at_most(self.panels, NEAR_BYTES // (self.chunk * self.tile.width * item))
+        wide = _at_most(self.panels, matrix_product.NEAR_BYTES // (self.chunk * self.tile.width * item))
         high = _at_most(self.heights, _MOST_SUMS // (wide * self.sums_of_tile * item))
-        packed = declare_packed_panels(wide * self.chunk * self.tile.width, self.product.dtype, "panels")
+        packed = matrix_product.declare_packed_panels(
+            wide * self.chunk * self.tile.width, self.product.dtype, "panels"
+        )
         allocations = [tirx.AllocBuffer(packed)]
         tiles = builders.minimum(high, self.heights)
         sums, rows = None, None
         if self.chunk != self.product.depth:
             size = builders.as_index(tiles * (wide * self.sums_of_tile))
-            sums = declare_packed_panels(size, self.product.dtype, "sums")
+            sums = matrix_product.declare_packed_panels(size, self.product.dtype, "sums")
             allocations.append(tirx.AllocBuffer(sums))
         if _has_contiguous_rows(self.product.left):
             count = builders.round_up_div(tiles, _BLOCK_TILES) * _BLOCK_TILES
             size = builders.as_index(count * (self.chunk * self.tile.rows))
-            rows = declare_packed_panels(size, self.product.dtype, "rows")
+            rows = matrix_product.declare_packed_panels(size, self.product.dtype, "rows")
             allocations.append(tirx.AllocBuffer(rows))
 
         def compute_group(g: PrimExpr) -> Stmt:
@@ -204,11 +200,11 @@ class _BlockedLoops:
 
     def first_column(self, number: Index) -> Index:
         """Return the first column of a panel; the last one ends with the matrix."""
-        return start_of(number, self.tile.width, self.product.columns)
+        return matrix_product.start_of(number, self.tile.width, self.product.columns)
 
     def first_row(self, number: Index) -> Index:
         """Return the first row of a tile; the last one ends with the matrix."""
-        return start_of(number, self.tile.rows, self.product.rows)
+        return matrix_product.start_of(number, self.tile.rows, self.product.rows)
 
 
 def _at_most(count: Extent, most: int) -> int:

@@ -13,23 +13,15 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
-from nnmagic.engine.relax.schedules.matmul import microkernels
+from nnmagic.engine.relax.schedules.matmul import matrix_product, microkernels
 from nnmagic.engine.relax.schedules.matmul.blocked_loops import blocked_version
-from nnmagic.engine.relax.schedules.matmul.matrix_product import (
-    FEW_ROWS,
-    NEAR_BYTES,
-    MatrixProduct,
-    declare_packed_panels,
-    dot_width,
-    start_of,
-)
 from nnmagic.engine.relax.schedules.matmul.microkernels import Tile, TileAccess
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt
 
 
-def static_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
+def static_loops(product: matrix_product.MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
     """Compute a product of static sizes; ``threads`` share the work."""
     return builders.sequence(
         [_StaticLoops(panel).all_columns(machine, threads=threads) for panel in product.split_panels()]
@@ -54,7 +46,7 @@ class _Panels:
 class _StaticLoops:
     """The loops of a product whose sizes are known at compile time."""
 
-    product: MatrixProduct
+    product: matrix_product.MatrixProduct
 
     def all_columns(self, machine: CpuModel, *, threads: bool) -> Stmt:
         """Compute the product, whose columns are not in panels, or in full ones."""
@@ -62,7 +54,11 @@ class _StaticLoops:
         lanes = machine.lanes(product.dtype)
         # Each element of the right matrix is used `rows` times only: packing would double the
         # traffic.
-        if product.rows <= FEW_ROWS and product.depth >= lanes and product.has_contiguous_depth():
+        if (
+            product.rows <= matrix_product.FEW_ROWS
+            and product.depth >= lanes
+            and product.has_contiguous_depth()
+        ):
             return self._dot_products(lanes, threads=threads)
         pays, blocked_loops = blocked_version(product, machine, threads=threads)
         if pays:
@@ -73,10 +69,10 @@ class _StaticLoops:
     def _dot_products(self, lanes: int, *, threads: bool) -> Stmt:
         """Multiply few rows of the left matrix with each column of the right one."""
         rows, columns = self.product.rows, self.product.columns
-        width = dot_width(rows, columns)
+        width = matrix_product.dot_width(rows, columns)
 
         def multiply_panel(p: PrimExpr) -> Stmt:
-            return self.product.dot_tile(rows, width, lanes, 0, start_of(p, width, columns))
+            return self.product.dot_tile(rows, width, lanes, 0, matrix_product.start_of(p, width, columns))
 
         return builders.parallel_loop(
             "panel", builders.round_up_div(columns, width), multiply_panel, wanted=threads
@@ -105,7 +101,7 @@ class _StaticLoops:
             return False
         size = panels.size or 1 << 40
         bytes_ = size * (panels.count or 1) * builders.item_bytes(self.product.dtype)
-        return not panels.pack or bytes_ <= NEAR_BYTES or panels.count == 1
+        return not panels.pack or bytes_ <= matrix_product.NEAR_BYTES or panels.count == 1
 
     def _panels_first(self, panels: _Panels, *, threads: bool) -> Stmt:
         tile = panels.tile
@@ -115,7 +111,7 @@ class _StaticLoops:
             if not panels.pack:
                 return builders.loop("tile", panels.heights, lambda t: self._tile(tile, t, first))
             # Allocated inside of the parallel loop: each task has a panel of its own.
-            packed = declare_packed_panels(panels.size, self.product.dtype, "panel")
+            packed = matrix_product.declare_packed_panels(panels.size, self.product.dtype, "panel")
             return builders.sequence(
                 [
                     tirx.AllocBuffer(packed),
@@ -131,7 +127,7 @@ class _StaticLoops:
         packed = None
         statements = []
         if panels.pack:
-            packed = declare_packed_panels(size * panels.count, self.product.dtype, "panels")
+            packed = matrix_product.declare_packed_panels(size * panels.count, self.product.dtype, "panels")
             statements = [
                 tirx.AllocBuffer(packed),
                 builders.loop(
@@ -162,14 +158,14 @@ class _StaticLoops:
 
     def _first_column(self, p: PrimExpr, tile: Tile) -> Index:
         """Return the first column of a panel; the last one ends with the matrix."""
-        return start_of(p, tile.width, self.product.columns)
+        return matrix_product.start_of(p, tile.width, self.product.columns)
 
     def _tile(
         self, tile: Tile, t: PrimExpr, first: Index, packed: tuple[Buffer, Index] | None = None
     ) -> Stmt:
         """Compute a tile from column ``first`` on; ``packed``: the buffer and offset of its packed panel."""
         product = self.product
-        top = start_of(t, tile.rows, product.rows)
+        top = matrix_product.start_of(t, tile.rows, product.rows)
         right = product.right_from(first)
 
         def load_right(k: Index, start: int) -> PrimExpr:

@@ -9,15 +9,8 @@ from collections.abc import Callable, Sequence
 
 from tvm import tirx
 
+from nnmagic.engine.relax.schedules.reduction import partial_results
 from nnmagic.engine.relax.schedules.reduction.analysis import ReductionStage, count_nodes
-from nnmagic.engine.relax.schedules.reduction.partial_results import (
-    RowVectors,
-    allocate_partial,
-    initial_values,
-    store_all,
-    store_element,
-    update_partial,
-)
 from nnmagic.engine.relax.schedules.reduction.row_plan import Env, RowPlan
 from nnmagic.engine.relax.tir.builders import as_expr, loop_over
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
@@ -43,7 +36,7 @@ class ColumnLoops:
         self._stages = stages
         self._inner = inner
         self._start = start
-        self._vectors = RowVectors(plan, plan.width, plan.vector, 1)
+        self._vectors = partial_results.RowVectors(plan, plan.width, plan.vector, 1)
         self._partial: dict[ReductionStage, Sequence[Buffer]] = {}
 
     def statements(self, env: Env) -> list[Stmt]:
@@ -62,7 +55,7 @@ class ColumnLoops:
     def _allocate(self, stage: ReductionStage) -> Sequence[Buffer]:
         if self._is_in_place(stage):
             return [self._plan.location(write) for write in stage.writes]
-        return allocate_partial(self._plan, stage, self._plan.capacity)
+        return partial_results.allocate_partial(self._plan, stage, self._plan.capacity)
 
     def _is_in_place(self, stage: ReductionStage) -> bool:
         """Return whether the row's own memory holds the partial results."""
@@ -78,7 +71,9 @@ class ColumnLoops:
 
     def _start_columns(self, stage: ReductionStage, env: Env) -> list[Stmt]:
         def start(index: Index, _is_new: PrimExpr | None, here: Env) -> list[Stmt]:
-            return store_all(self._partial[stage], initial_values(stage, here), index)
+            return partial_results.store_all(
+                self._partial[stage], partial_results.initial_values(stage, here), index
+            )
 
         return self._columns(start, env)
 
@@ -96,9 +91,9 @@ class ColumnLoops:
         statements: list[Stmt] = []
         for stage in self._stages:
             if stage.reduces:
-                statements += update_partial(stage, self._partial[stage], index, is_new, env)
+                statements += partial_results.update_partial(stage, self._partial[stage], index, is_new, env)
             else:
-                statements += store_element(self._plan, stage, env)
+                statements += partial_results.store_element(self._plan, stage, env)
         return statements
 
     def _loop_over_rows(self, axes: Sequence[Var], env: Env) -> list[Stmt]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
-from nnmagic.engine.relax.schedules.reduction import argreduce_loops
+from nnmagic.engine.relax.schedules.reduction import argreduce_loops, partial_results
 from nnmagic.engine.relax.schedules.reduction.analysis import (
     ReductionKernel,
     ReductionStage,
@@ -22,14 +22,6 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
 )
 from nnmagic.engine.relax.schedules.reduction.column_loops import ColumnLoops
 from nnmagic.engine.relax.schedules.reduction.combiners import decides
-from nnmagic.engine.relax.schedules.reduction.partial_results import (
-    RowVectors,
-    allocate_partial,
-    finish_partial,
-    start_partial,
-    store_element,
-    update_partial,
-)
 from nnmagic.engine.relax.schedules.reduction.row_plan import (
     Env,
     RowPlan,
@@ -275,13 +267,15 @@ class RowLoops:
         plan = self._plan
         width, vector = (plan.width_at(env), plan.vector) if vectorize else (1, 1)
         copies = self._count_partial_vectors(stages, width, vector)
-        vectors = RowVectors(plan, width, vector, copies)
+        vectors = partial_results.RowVectors(plan, width, vector, copies)
         count = copies * vector
-        partial = {stage: allocate_partial(plan, stage, count) for stage in stages if stage.reduces}
+        partial = {
+            stage: partial_results.allocate_partial(plan, stage, count) for stage in stages if stage.reduces
+        }
         statements: list[Stmt] = []
         first = {**env, **plan.zeros(outer)}
         for stage, buffers in partial.items():
-            statements += start_partial(plan, stage, buffers, count, first)
+            statements += partial_results.start_partial(plan, stage, buffers, count, first)
 
         def compute_row(here: Env) -> list[Stmt]:
             def compute(index: Index, position: Index, is_new: PrimExpr | None) -> list[Stmt]:
@@ -290,9 +284,9 @@ class RowLoops:
                     statement
                     for stage in stages
                     for statement in (
-                        update_partial(stage, partial[stage], position, is_new, names)
+                        partial_results.update_partial(stage, partial[stage], position, is_new, names)
                         if stage.reduces
-                        else store_element(plan, stage, names)
+                        else partial_results.store_element(plan, stage, names)
                     )
                 ]
 
@@ -308,7 +302,7 @@ class RowLoops:
 
         statements += loop_over_axes(outer, env)
         for stage, buffers in partial.items():
-            statements += finish_partial(plan, stage, buffers, count, env)
+            statements += partial_results.finish_partial(plan, stage, buffers, count, env)
         return statements
 
     def _count_partial_vectors(self, stages: Sequence[ReductionStage], width: Extent, vector: int) -> int:

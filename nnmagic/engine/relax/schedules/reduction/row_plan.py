@@ -14,13 +14,7 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work, worth_threads
-from nnmagic.engine.relax.schedules.reduction.analysis import (
-    ReductionKernel,
-    ReductionStage,
-    count_costly,
-    count_nodes,
-    substitute_axes,
-)
+from nnmagic.engine.relax.schedules.reduction import analysis
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     collect_loads,
@@ -100,7 +94,7 @@ class RowPlan:
     def __init__(
         self,
         machine: CpuModel,
-        kernel: ReductionKernel,
+        kernel: analysis.ReductionKernel,
         rows: Sequence[Var],
         lane: Var,
         version: RowVersion | None = None,
@@ -141,7 +135,7 @@ class RowPlan:
             if self._is_stream(load.source)
         )
 
-    def _choose_block(self, kernel: ReductionKernel) -> int:
+    def _choose_block(self, kernel: analysis.ReductionKernel) -> int:
         """Choose how many columns are a block: all that is read of them fits the second cache, twice.
 
         Where only the call knows how many columns there are, a block may have fewer.
@@ -177,7 +171,7 @@ class RowPlan:
             return self.version is not None and self.version.threads
         return worth_threads(Work.ROW_OPERATIONS, operations)
 
-    def _count_row_operations(self, kernel: ReductionKernel) -> Extent:
+    def _count_row_operations(self, kernel: analysis.ReductionKernel) -> Extent:
         """Count the operations of a row, or of a block of columns."""
         operations: Extent = 0
         for stage in kernel.stages:
@@ -194,18 +188,19 @@ class RowPlan:
 
     def width_at(self, env: Env) -> Extent:
         """Return the elements of the row at an index."""
-        return self.width if isinstance(self.width, int) else substitute_axes(self.width, env)
+        return self.width if isinstance(self.width, int) else analysis.substitute_axes(self.width, env)
 
-    def _has_short_rows(self, stages: Sequence[ReductionStage]) -> bool:
+    def _has_short_rows(self, stages: Sequence[analysis.ReductionStage]) -> bool:
         values = [value for stage in stages for value in stage.values]
         # Sums of a few elements are not worth partial results, which must be started and combined;
         # functions of them profit from vectors even in short rows.
         simple = all(
-            count_nodes(value) <= _SIMPLE_NODES and not isinstance(value, tirx.Select) for value in values
+            analysis.count_nodes(value) <= _SIMPLE_NODES and not isinstance(value, tirx.Select)
+            for value in values
         )
         return not self.across and isinstance(self.width, int) and self.width < SHORT_ROW and simple
 
-    def _choose_vector(self, kernel: ReductionKernel) -> int:
+    def _choose_vector(self, kernel: analysis.ReductionKernel) -> int:
         """Choose the elements of a vector: those of the widest dtype that is written fill a register."""
         stages = kernel.stages
         if self.short or not all(stage.in_order for stage in stages):
@@ -227,7 +222,7 @@ class RowPlan:
         self.memory.append(tirx.AllocBuffer(buffer))
         return buffer
 
-    def _allocate_row(self, stage: ReductionStage, write: Buffer) -> _RowBuffer:
+    def _allocate_row(self, stage: analysis.ReductionStage, write: Buffer) -> _RowBuffer:
         axes = [axis for axis in stage.indices if axis in self.extents and axis not in self.outer]
         if self.across:
             # Columns last, so that the vectors across them are contiguous in the row's memory as
@@ -239,7 +234,7 @@ class RowPlan:
     def _element_of_row(self, row: _RowBuffer) -> tuple[Buffer, list[Index]]:
         return row.buffer, [self.relative[axis] for axis in row.axes] or [as_expr(0)]
 
-    def _redirect_loads(self, stage: ReductionStage) -> ReductionStage:
+    def _redirect_loads(self, stage: analysis.ReductionStage) -> analysis.ReductionStage:
         """Return the stage with loads from the row's own memory."""
         sources = {load.source for load in collect_loads(*stage.values)} & set(self.kept) - set(stage.writes)
 
@@ -258,13 +253,13 @@ class RowPlan:
         """Return whether a row's own memory has one element of the buffer per column."""
         return buffer in self.kept and self.kept[buffer].axes == (self.lane,)
 
-    def store(self, stage: ReductionStage, write: Buffer, value: PrimExpr, env: Env) -> Stmt:
+    def store(self, stage: analysis.ReductionStage, write: Buffer, value: PrimExpr, env: Env) -> Stmt:
         """Return the store of a stage's value at an index."""
         if write in self.kept:
             buffer, indices = self._element_of_row(self.kept[write])
         else:
             buffer, indices = write, list(stage.indices)
-        return tirx.BufferStore(buffer, value, [substitute_axes(index, env) for index in indices])
+        return tirx.BufferStore(buffer, value, [analysis.substitute_axes(index, env) for index in indices])
 
     def names_at(self, axis: Var, index: Index, start: Index | None = None) -> Env:
         """Return the names of an index along an axis, which begins at ``start`` of the array."""
@@ -275,7 +270,7 @@ class RowPlan:
         return {name: index for axis in axes for name, index in self.names_at(axis, as_expr(0)).items()}
 
 
-def count_operations(kernel: ReductionKernel) -> Extent:
+def count_operations(kernel: analysis.ReductionKernel) -> Extent:
     """Count the operations of all elements."""
     total: Extent = 0
     for stage in kernel.stages:
@@ -284,9 +279,9 @@ def count_operations(kernel: ReductionKernel) -> Extent:
     return total
 
 
-def _operations_of_element(stage: ReductionStage) -> int:
+def _operations_of_element(stage: analysis.ReductionStage) -> int:
     """Count the operations of an element of a stage: one, and more where it has costly ones."""
-    return 1 + _COSTLY_OPERATIONS * min(1, count_costly(stage.value))
+    return 1 + _COSTLY_OPERATIONS * min(1, analysis.count_costly(stage.value))
 
 
 def largest_power_of_two(number: int) -> int:
