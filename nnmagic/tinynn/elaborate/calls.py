@@ -183,6 +183,7 @@ def _call_global(
 def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], span: Span) -> v.Value:
     """Call a value. Raises RefusalError."""
     ctx.count_work()
+    convert = partial(as_function, ctx)
     match callee.value:
         case v.OperatorName(operator=operator):
             rows = [replace(operand, value=v.rows_of_list(operand.value)) for operand in operands]
@@ -197,23 +198,19 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
             current = renew_closure(ctx, closure)
             if current is None:
                 return v.FAILED
-            return _in_order(ctx, call_function(current, operands, span, partial(as_function, ctx)))
-        case v.LocalFunction(name=name) as local if name in ctx.recursive and templates.is_template(
-            ctx, local
-        ):
-            result = templates.call_specialized(ctx, local, operands, span, partial(as_function, ctx))
-            return _in_order(ctx, result)
+            return _in_order(ctx, call_function(current, operands, span, convert))
+        case v.LocalFunction() as local if local.name in ctx.recursive and templates.is_template(ctx, local):
+            return _in_order(ctx, templates.call_specialized(ctx, local, operands, span, convert))
         case v.LocalFunction() as local:
-            return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
+            return inline_call(ctx, local, operands, callee.span, span, convert)
         case v.SpecializableFunction() as template:
             if template.code is not None and any(map(_is_inlined, operands)):
                 code = v.ModuleOf(template.code, template.written, {}, "")
                 inlined = v.Operand(python_function(ctx, code, callee.span), callee.span)
                 return apply_value(ctx, inlined, operands, span)
-            result = templates.call_specialized(ctx, template, operands, span, partial(as_function, ctx))
-            return _in_order(ctx, result)
+            return _in_order(ctx, templates.call_specialized(ctx, template, operands, span, convert))
         case v.ModuleOf() as module:
-            return call_module(ctx, module, operands, callee.span, span, partial(as_function, ctx))
+            return call_module(ctx, module, operands, callee.span, span, convert)
         case v.GradientOf(kind="bound") as bound:
             return _call_bound(ctx, bound, operands, span)
         case v.GradientOf(kind="choice") as choice:
@@ -221,16 +218,16 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
         case v.GradientOf() as gradient:
             return call_gradient(ctx, gradient, operands, span, apply_value)
         case v.Computed(type=FuncType()) as function_value:
-            return _in_order(ctx, call_value(function_value, operands, span, partial(as_function, ctx)))
+            return _in_order(ctx, call_value(function_value, operands, span, convert))
         case v.ConstructorName() as constructor:
-            return call_constructor(constructor, operands, span, partial(as_function, ctx))
+            return call_constructor(constructor, operands, span, convert)
         case v.RecordName(type=record):
-            return make_record(record, operands, span, partial(as_function, ctx))
+            return make_record(record, operands, span, convert)
         case v.DataTypeName() as data:
             own = v.record_constructor(data)
             if own is None:
                 raise _not_callable(callee)
-            return call_constructor(own, operands, span, partial(as_function, ctx))
+            return call_constructor(own, operands, span, convert)
         case v.TupleConstructor(name="tuple"):
             return ITERATION["list"].call(operands, span)
         case v.TupleConstructor(name="dtype") if len(operands) == 1:
