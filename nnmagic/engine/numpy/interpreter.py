@@ -61,8 +61,12 @@ class _Tail:
 
 _Steps = Generator["_Steps", Any, Any]
 
-#: The nodes of each scope in order, each with the name that a let binds it to, or itself.
-_Nodes = dict[PlacementScope, list[tuple[ir.Expr, ir.Expr]]]
+#: Returns the value of a node that runs no other code.
+_Simple = Callable[["Interpreter", Any, Frame], Any]
+
+#: The nodes of each scope in order, each with the name that a let binds it to, or itself, and how it is
+#: computed; None for one that runs other code.
+_Nodes = dict[PlacementScope, list[tuple[ir.Expr, ir.Expr, "_Simple | None"]]]
 
 
 class Interpreter:
@@ -84,8 +88,7 @@ class Interpreter:
         self.module = module
         self.observe = observe
         self.natives = natives or {}
-        self._scopes: dict[ir.Function, tuple[Scopes, _Nodes]] = {}
-        self._root: dict[ir.Function, ir.Function] = {}
+        self._plans: dict[ir.Function, tuple[Scopes, _Nodes]] = {}
         self._callbacks: dict[ir.Call, Callback] = {}
 
     def run(self, name: str, arguments: Sequence[Any]) -> Any:
@@ -94,23 +97,25 @@ class Interpreter:
 
     def _plan(self, function: ir.Function) -> tuple[Scopes, _Nodes]:
         """Return the scopes of the global function around one, and the nodes of each scope in order."""
-        root = self._root.setdefault(function, function)
-        if root not in self._scopes:
-            scopes = scopes_of(root)
-            nodes: _Nodes = {}
-            for node in dict.fromkeys(scopes.order):  # a let where it binds
-                if isinstance(node, ir.Var | ir.Constant | ir.GlobalVar | ir.OpRef | ir.Constructor):
-                    continue
-                before = nodes.setdefault(scopes.scope_of[node], [])
-                if isinstance(node, ir.Let) and before and before[-1] == (node.value, node.value):
-                    before[-1] = node.value, node.var
-                else:
-                    before.append((node, node))
-                if isinstance(node, ir.Function):
-                    self._root[node] = root
-            # Scopes compare by identity: all threads must have those of the one that was first.
-            return self._scopes.setdefault(root, (scopes, nodes))
-        return self._scopes[root]
+        if (plan := self._plans.get(function)) is not None:
+            return plan
+        scopes = scopes_of(function)
+        nodes: _Nodes = {}
+        functions = [function]
+        for node in dict.fromkeys(scopes.order):  # a let where it binds
+            if isinstance(node, ir.Var | ir.Constant | ir.GlobalVar | ir.OpRef | ir.Constructor):
+                continue
+            before = nodes.setdefault(scopes.scope_of[node], [])
+            if isinstance(node, ir.Let) and before and before[-1][0] is before[-1][1] is node.value:
+                before[-1] = node.value, node.var, before[-1][2]
+            else:
+                before.append((node, node.var if isinstance(node, ir.Let) else node, self._simple(node)))
+            if isinstance(node, ir.Function):
+                functions.append(node)
+        # Scopes compare by identity: all threads must have those of the one that was first.
+        plan = self._plans.setdefault(function, (scopes, nodes))
+        self._plans.update(dict.fromkeys(functions, plan))
+        return plan
 
     def _apply(self, closure: FunctionValue, arguments: Sequence[Any]) -> _Steps:
         function, around = closure.function, closure.frame
@@ -119,55 +124,48 @@ class Interpreter:
             frame.values[param] = value
             if getattr(value, "ndim", 1):  # a number names no size
                 bind_sizes(param.checked_type or param.type_annotation, value, frame.sizes)
-        scopes, _ = self._plan(function)
-        root = self._root[function]
-        scope = scopes.outermost if function is root else scopes.inner[function][0]
-        return self._block(root, scope, function.body, frame)
+        plan = self._plan(function)
+        scope = plan[0].outermost if around is None else plan[0].inner[function][0]
+        return self._block(plan, scope, function.body, frame)
 
-    def _block(self, root: ir.Function, scope: PlacementScope, result: ir.Expr, frame: Frame) -> _Steps:
+    def _simple(self, node: ir.Expr) -> _Simple | None:
+        """Return how a node is computed that runs no other code, and whose value nobody sees otherwise."""
+        match node:
+            case ir.Call(op=ir.OpRef()):
+                return _call_operator
+            case ir.Call(op=ir.Constructor()):
+                return _construct
+            case ir.Call(op=ir.GlobalVar(name=name)) if (native := self.natives.get(name)) is not None:
+                return lambda run, call, frame: native(tuple([run._value(arg, frame) for arg in call.args]))
+        return _SIMPLE.get(type(node))
+
+    def _block(
+        self, plan: tuple[Scopes, _Nodes], scope: PlacementScope, result: ir.Expr, frame: Frame
+    ) -> _Steps:
         """Compute the nodes of a scope, and return the value of one of them."""
-        scopes, nodes = self._plan(root)
-        result = _end_of_lets(result)
-        values = frame.values
-        for node, name in nodes.get(scope, ()):
-            if isinstance(node, ir.Call):
-                arguments = [self._value(arg, frame) for arg in node.args]
-                op = node.op
-                if isinstance(op, ir.GlobalVar) and op.name in self.natives:
-                    values[node] = values[name] = self.natives[op.name](tuple(arguments))
-                    continue
-                if isinstance(op, ir.OpRef | ir.Constructor):
-                    if isinstance(op, ir.OpRef):
-                        value = self._operator(op.name, node, arguments, frame)
-                    else:
-                        value = AdtValue(op.name, tuple(arguments))
-                    values[node] = values[name] = value
-                    if self.observe is not None:
-                        self.observe(node, value)
-                    continue
-                callee = self._value(op, frame)
-                if isinstance(callee, ir.Constructor):
-                    values[node] = values[name] = AdtValue(callee.name, tuple(arguments))
-                    continue
-                steps = self._apply(callee, arguments)
-            elif (simple := _SIMPLE.get(type(node))) is not None:
+        (scopes, nodes), values = plan, frame.values
+        for node, name, simple in nodes.get(scope, ()):
+            if simple is not None:
                 values[node] = values[name] = value = simple(self, node, frame)
-                if self.observe is not None and not isinstance(node, ir.Function):
+                if self.observe is not None and not isinstance(node, ir.Function | ir.Let):
                     self.observe(node, value)
                 continue
-            elif isinstance(node, ir.Let):
-                values[node.var] = self._value(node.value, frame)
-                continue
-            elif isinstance(node, ir.If):
-                number, branch = 0, node.true_branch
-                if not self._value(node.cond, frame):
-                    number, branch = 1, node.false_branch
-                steps = self._block(root, scopes.inner[node][number], branch, frame)
-            else:
-                assert isinstance(node, ir.Match), f"{node!r} has no value"
-                number = _choose(node, self._value(node.data, frame), frame)
-                steps = self._block(root, scopes.inner[node][number], node.clauses[number].rhs, frame)
-            if node is result and self.observe is None:
+            match node:
+                case ir.If(cond=cond, true_branch=then, false_branch=other):
+                    number = 0 if self._value(cond, frame) else 1
+                    steps = self._block(plan, scopes.inner[node][number], other if number else then, frame)
+                case ir.Match(data=data, clauses=clauses):
+                    number = _choose(node, self._value(data, frame), frame)
+                    steps = self._block(plan, scopes.inner[node][number], clauses[number].rhs, frame)
+                case ir.Call(op=op, args=args):
+                    callee, arguments = self._value(op, frame), [self._value(arg, frame) for arg in args]
+                    if isinstance(callee, ir.Constructor):
+                        values[node] = values[name] = AdtValue(callee.name, tuple(arguments))
+                        continue
+                    steps = self._apply(callee, arguments)
+                case _:
+                    raise AssertionError(f"{node!r} has no value")
+            if self.observe is None and node is _end_of_lets(result):
                 return _Tail(steps)
             values[node] = values[name] = yield steps
         return self._value(result, frame)
@@ -272,14 +270,24 @@ def _takes(pattern: ir.Pattern, value: Any, bound: dict[ir.Expr, Any]) -> bool:
     return True
 
 
-def _write(run: Interpreter, node: Any, frame: Frame) -> tuple[()]:
+def _call_operator(run: Interpreter, call: ir.Call, frame: Frame) -> Any:
+    assert isinstance(call.op, ir.OpRef)
+    return run._operator(call.op.name, call, [run._value(arg, frame) for arg in call.args], frame)
+
+
+def _construct(run: Interpreter, call: ir.Call, frame: Frame) -> AdtValue:
+    assert isinstance(call.op, ir.Constructor)
+    return AdtValue(call.op.name, tuple([run._value(arg, frame) for arg in call.args]))
+
+
+def _write(run: Interpreter, node: ir.RefWrite, frame: Frame) -> tuple[()]:
     run._value(node.ref, frame).value = run._value(node.value, frame)
     return ()
 
 
-#: How a node is computed that runs no other code, by its class.
-_SIMPLE: dict[type[ir.Expr], Callable[[Interpreter, Any, Frame], Any]] = {
+_SIMPLE: dict[type[ir.Expr], _Simple] = {
     ir.Function: lambda _run, node, frame: FunctionValue(node, frame),
+    ir.Let: lambda run, node, frame: run._value(node.value, frame),
     ir.Tuple: lambda run, node, frame: tuple([run._value(part, frame) for part in node.fields]),
     ir.TupleGetItem: lambda run, node, frame: run._value(node.tuple_value, frame)[node.index],
     ir.RefCreate: lambda run, node, frame: Reference(run._value(node.value, frame)),
