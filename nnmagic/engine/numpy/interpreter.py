@@ -65,7 +65,7 @@ _Steps = Generator["_Steps", Any, Any]
 _Simple = Callable[["Interpreter", Any, Frame], Any]
 
 #: The nodes of each scope in order, each with the name that a let binds it to, or itself, and how it is
-#: computed; None for one that runs other code.
+#: computed; None for one that runs other code. A let of what is computed elsewhere is its variable.
 _Nodes = dict[PlacementScope, list[tuple[ir.Expr, ir.Expr, "_Simple | None"]]]
 
 
@@ -108,8 +108,10 @@ class Interpreter:
             before = nodes.setdefault(scopes.scope_of[node], [])
             if isinstance(node, ir.Let) and before and before[-1][0] is before[-1][1] is node.value:
                 before[-1] = node.value, node.var, before[-1][2]
+            elif isinstance(node, ir.Let):
+                before.append((node.var, node.var, _same_as(node.value)))
             else:
-                before.append((node, node.var if isinstance(node, ir.Let) else node, self._simple(node)))
+                before.append((node, node, self._simple(node)))
             if isinstance(node, ir.Function):
                 functions.append(node)
         # Scopes compare by identity: all threads must have those of the one that was first.
@@ -147,7 +149,7 @@ class Interpreter:
         for node, name, simple in nodes.get(scope, ()):
             if simple is not None:
                 values[node] = values[name] = value = simple(self, node, frame)
-                if self.observe is not None and not isinstance(node, ir.Function | ir.Let):
+                if self.observe is not None and not isinstance(node, ir.Function | ir.Var):
                     self.observe(node, value)
                 continue
             match node:
@@ -270,6 +272,10 @@ def _takes(pattern: ir.Pattern, value: Any, bound: dict[ir.Expr, Any]) -> bool:
     return True
 
 
+def _same_as(node: ir.Expr) -> _Simple:
+    return lambda run, _var, frame: run._value(node, frame)
+
+
 def _call_operator(run: Interpreter, call: ir.Call, frame: Frame) -> Any:
     assert isinstance(call.op, ir.OpRef)
     return run._operator(call.op.name, call, [run._value(arg, frame) for arg in call.args], frame)
@@ -287,7 +293,6 @@ def _write(run: Interpreter, node: ir.RefWrite, frame: Frame) -> tuple[()]:
 
 _SIMPLE: dict[type[ir.Expr], _Simple] = {
     ir.Function: lambda _run, node, frame: FunctionValue(node, frame),
-    ir.Let: lambda run, node, frame: run._value(node.value, frame),
     ir.Tuple: lambda run, node, frame: tuple([run._value(part, frame) for part in node.fields]),
     ir.TupleGetItem: lambda run, node, frame: run._value(node.tuple_value, frame)[node.index],
     ir.RefCreate: lambda run, node, frame: Reference(run._value(node.value, frame)),
