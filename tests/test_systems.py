@@ -68,15 +68,15 @@ if system == "windows":
     )
     ctypes.windll = types.SimpleNamespace(kernel32=kernel32)
     sys.modules["os"] = posix
-    from nnmagic.engine.relax.runtime import thread_pool
-    wait, waited = thread_pool.wait, []
+    import concurrent.futures
+    wait, waited = concurrent.futures.wait, []
 
     def wait_heard(futures, timeout=None):
         assert timeout is not None, "an interrupt is not heard while a thread waits without end"
         waited.append(timeout)
         return wait(futures, timeout)
 
-    thread_pool.wait = wait_heard
+    concurrent.futures.wait = wait_heard
 import nnmagic
 from nnmagic import Tensor, f32
 from nnmagic.engine import cpu

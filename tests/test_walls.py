@@ -50,7 +50,17 @@ MAY_IMPORT = {
 #: The folders and files inside a part, from the top down: each imports only those below it.
 LAYERS = {
     "tinynn": (
-        *("compilation", "editor", "elaborate", "namespace", "program", "builtins", "operators", "analysis"),
+        *(
+            "compilation",
+            "editor",
+            "elaborate",
+            "namespace",
+            "program",
+            "parameters",
+            "builtins",
+            "operators",
+            "analysis",
+        ),
         *("calls", "values", "syntax", "types"),
     ),
     "engine/relax": (

@@ -6,7 +6,6 @@ holds no pickle; an entry that is not exactly as it was written is damaged.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -61,6 +60,8 @@ def from_members(read: Callable[[str], bytes | memoryview]) -> Content:
 
 
 def _sum(data: bytes | memoryview) -> str:
+    import hashlib  # OpenSSL's library takes 3 ms to load
+
     return hashlib.sha256(data).hexdigest()
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, conversion_of, importer_of
 from nnmagic.relay import types as ty
-from nnmagic.relay.infer.unify import substitute
-from nnmagic.relay.module import TypeData
-from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, linear, names, polynomial
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.values import AdtValue, is_masked
+
+if TYPE_CHECKING:
+    from nnmagic.relay.module import TypeData
 
 #: An argument or a result: an array, or a tuple or a value of a data type of them.
 Value = "np.ndarray | tuple[Value, ...] | AdtValue"
@@ -189,6 +188,8 @@ class _Conversion:
                     f"{path} must be {format_type(type_)}, made by {names}; "
                     f"{item.constructor!r} is none of its constructors"
                 )
+            from nnmagic.relay.infer.unify import substitute
+
             values = dict(zip(data.type_vars, type_.args, strict=True))
             types = tuple(substitute(input_type, values) for input_type in constructors[0].inputs)
             self.field_types[type_, item.constructor] = types
@@ -341,8 +342,11 @@ def _format_number(value: complex) -> str:
 
 
 def _largest(dtype: str) -> float:
-    info = ml_dtypes.finfo(ty.ARRAY_DTYPES[dtype])  # type: ignore[no-untyped-call]  # ml_dtypes types its classes only
-    return float(info.max)
+    if dtype != "bfloat16":
+        return float(np.finfo(dtype).max)
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]  # ml_dtypes types its classes only
 
 
 def _check_array(
@@ -404,6 +408,8 @@ def _learn(label: str, known_dim: int | None, size: int, dims: MutableMapping[st
 
 def _contradiction(label: str, size: int, dims: MutableMapping[str, int]) -> str | None:
     """Solve arithmetic on names for its one unknown; return what is wrong if nothing solves it."""
+    from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, linear, names, polynomial
+
     try:
         wanted = polynomial(label)
         open_names = set(names(wanted)) - set(dims)

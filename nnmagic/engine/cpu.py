@@ -6,16 +6,14 @@ Linux lists it in a file, macOS answers by ``sysctlbyname``; on Windows the CPU 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import platform
 import re
 import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 #: Where Linux lists what its processors can do.
-CPUINFO = Path("/proc/cpuinfo")
+CPUINFO = "/proc/cpuinfo"
 
 #: LLVM's names of instruction sets that Linux calls otherwise.
 _OTHER_NAMES = {
@@ -92,6 +90,8 @@ def platform_name() -> str:
 @cache
 def processor() -> str:
     """Identify the CPU by model and instruction sets: machine code may differ between identities."""
+    import hashlib
+
     listed = _description() or {"processor": platform.processor()}  # which starts a process on some systems
     words = [platform_name(), *(f"{name} {value}" for name, value in listed.items())]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
@@ -202,9 +202,11 @@ def _sysctl(name: str) -> bytes | None:
 
 def _read_cpuinfo() -> dict[str, str]:
     """Return the first CPU's entry of /proc/cpuinfo, as far as machine code depends on it."""
-    if not CPUINFO.exists():
+    try:
+        with open(CPUINFO, errors="replace") as file:  # noqa: PTH123 - importing pathlib costs more
+            lines = file.read().split("\n\n", 1)[0].splitlines()
+    except FileNotFoundError:
         return {}
-    lines = CPUINFO.read_text(errors="replace").split("\n\n", 1)[0].splitlines()
     pairs = (line.split(":", 1) for line in lines if ":" in line)
     kept = {"model name", "flags", "Features", "CPU implementer", "CPU variant", "CPU part", "isa"}
     return {name.strip(): value.strip() for name, value in pairs if name.strip() in kept}

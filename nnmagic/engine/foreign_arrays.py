@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 #: What an object raises that exports no array.
@@ -67,6 +66,8 @@ def _of_torch(tensor: Any) -> np.ndarray:
     """Return a tensor as an array; PyTorch refuses what is its memory with another sign, a conjugate."""
     torch: Any = sys.modules["torch"]
     if tensor.dtype == torch.bfloat16 and not (tensor.requires_grad and torch.is_grad_enabled()):
+        import ml_dtypes
+
         halves: np.ndarray = tensor.detach().view(torch.int16).numpy()
         return halves.view(ml_dtypes.bfloat16)
     array: np.ndarray = tensor.numpy()

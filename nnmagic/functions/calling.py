@@ -10,23 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnmagic.engine.arguments import convert_argument
-from nnmagic.engine.executable import Executable
 from nnmagic.engine.foreign_arrays import note_change
 from nnmagic.functions.arguments import destinations
 from nnmagic.functions.arguments.calls import CallAdapter, store
 from nnmagic.functions.arguments.generators import lock, take_generators
 from nnmagic.functions.arguments.scalars import Conversion, to_scalars
-from nnmagic.functions.caching.compile_options import Convert
-from nnmagic.functions.inspection.error_locations import add_location
-from nnmagic.relay.callbacks import take_frames
 from nnmagic.relay.generators import set_state, state_of
-from nnmagic.relay.module import Module
 from nnmagic.tracebacks import frames_of, hide_frames, is_ours, show_frames_of, traceback_of
 
 if TYPE_CHECKING:
+    from nnmagic.engine.executable import Executable
     from nnmagic.functions.arguments.records import RecordCalls
+    from nnmagic.functions.caching.compile_options import Convert
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import Definition
+    from nnmagic.relay.module import Module
 
 #: What a run raises that is no fault of nnmagic's: shown without its frames.
 _SHOWN = (Exception, KeyboardInterrupt)
@@ -283,6 +281,9 @@ def _present(error: BaseException, module: Module, changed: Sequence[str] | None
 
     One that a function of Python raised keeps the frames of that function; others say where they arose.
     """
+    from nnmagic.functions.inspection.error_locations import add_location
+    from nnmagic.relay.callbacks import take_frames
+
     frames = take_frames(error)
     if frames is not None:
         show_frames_of(error, *frames)

@@ -10,7 +10,7 @@ from inspect import getattr_static
 from types import FunctionType, ModuleType
 
 from nnmagic.tinynn import look_up
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from nnmagic.functions.function_attributes import FunctionAttributes
 from nnmagic.functions.passes import Passes
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
-from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+from nnmagic.tinynn.parameters import ParameterInfo
+from nnmagic.tinynn.program import DataTypeInfo
 from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from nnmagic.relay.structure.used_types import with_field_types
 from nnmagic.relay.types import TypeCall, TypeVar
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.namespace.compiled_values import CompiledType
-from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+from nnmagic.tinynn.parameters import ParameterInfo
+from nnmagic.tinynn.program import DataTypeInfo
 from nnmagic.tracebacks import hide_frames, short_errors
 
 

@@ -25,7 +25,8 @@ from nnmagic.functions.stages import CUDA_STAGE, STAGES, Stages, tree_text
 from nnmagic.relay.complex_numbers.lowering import lower_complex, mentions_complex
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.pipeline import PassRun, run_passes
-from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+from nnmagic.tinynn.parameters import ParameterInfo
+from nnmagic.tinynn.program import DataTypeInfo
 from nnmagic.tracebacks import noting_interrupts, short_errors
 
 if TYPE_CHECKING:
@@ -231,7 +232,11 @@ class Definition:
         if "_build_result" not in self.__dict__:
             return self.carried
         artifact = self.executable.artifact
-        return None if artifact is None else content_of(artifact, self.code_dependencies, self.name, 0.0)
+        if artifact is None:
+            return None
+        content = content_of(artifact, self.code_dependencies, self.name, 0.0)
+        raised = [[each.message, each.kind] for each in getattr(self.executable, "assertions", ())]
+        return Content({**content.header, "assertions": raised}, content.files)
 
     @Cached
     def code_dependencies(self) -> Mapping[str, str]:

@@ -13,7 +13,6 @@ import json
 import os
 import time
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,15 +21,16 @@ from typing import Any
 import numpy as np
 
 from nnmagic._version import __version__
-from nnmagic.cache import Content, Entry, MemoryCache, from_members, to_members
+from nnmagic.cache import Content, Entry, MemoryCache, to_members
 from nnmagic.diagnostics import CompileError, kind_of
 from nnmagic.functions.caching.compile_options import Options
 from nnmagic.functions.caching.fingerprint import fingerprint
-from nnmagic.functions.caching.plain_data import from_npy, parameter_from_data, parameter_to_data, to_npy
+from nnmagic.functions.caching.plain_data import parameter_from_data, parameter_to_data, to_npy
 from nnmagic.functions.cells.unproven_loops import refuse_unproven
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.definition import CacheInfo, Definition
+from nnmagic.functions.function_files import ARRAY, FORMAT, OF_OTHER_DATA, TEXT, read_parts, reason_of
 from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.structure import serialization
@@ -38,9 +38,6 @@ from nnmagic.relay.structure.encoder import PythonFunctionError
 from nnmagic.relay.structure.hashing import content_digest
 from nnmagic.relay.types import dtype_of_array
 from nnmagic.tracebacks import short_errors
-
-#: The version of the form of the file; a file of another version is refused.
-FORMAT = 7
 
 #: What the parts of a definition that are texts, or numbers, must be.
 _PARTS: dict[str, type | tuple[type, ...]] = {
@@ -50,18 +47,8 @@ _PARTS: dict[str, type | tuple[type, ...]] = {
     "options": dict,
 }
 
-#: The names of the files beside those of the machine code: Relay's text, and how those of arrays end.
-_TEXT, _ARRAY = "relay.txt", ".npy"
-
 #: The functions of pickles that were loaded: a task of Dask or joblib loads its function each time.
 LOADED: MemoryCache[object] = MemoryCache(max_entries=128, max_bytes=1 << 28)
-
-#: What reading data raises that ``to_bytes`` did not make: zipfile's errors, then those of its parts.
-_OF_OTHER_DATA = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError),
-    RuntimeError,  # an encrypted part; RecursionError, of data that is nested too deep
-    *(ValueError, TypeError, KeyError, IndexError, AttributeError),
-)
 
 
 def to_bytes(function: CompiledFunction, python: list[PythonFunction] | None = None) -> bytes:
@@ -100,8 +87,8 @@ def to_bytes(function: CompiledFunction, python: list[PythonFunction] | None = N
         "module": module,
         "dtypes": [dtype_of_array(array) for array in arrays],
     }
-    files = {_TEXT: definition.relay_text.encode()}
-    files |= {f"{index}{_ARRAY}": to_npy(array) for index, array in enumerate(arrays)}
+    files = {TEXT: definition.relay_text.encode()}
+    files |= {f"{index}{ARRAY}": to_npy(array) for index, array in enumerate(arrays)}
     code = definition.content or Content({}, {})
     # Through JSON once: what is written is what a reader gets, tuples as lists among it.
     header = {**code.header, "definition": json.loads(json.dumps(head, default=dict))}
@@ -137,41 +124,15 @@ def from_bytes(
     """
     begin = time.perf_counter()
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _check_sizes(archive, len(data))
-            content = from_members(archive.read)
-        head = content.header["definition"]
-        if head["format"] != FORMAT:
-            raise ValueError(f"its format is {head['format']}, this version of nnmagic reads {FORMAT}")
-        files = content.files
-        arrays = [from_npy(files[f"{index}{_ARRAY}"], dtype) for index, dtype in enumerate(head["dtypes"])]
+        head, arrays, machine_code = read_parts(data)
         definition = _definition(head, arrays, python, code=code)
-        if code and "facts" in content.header:
-            definition = replace(definition, carried=_code_of(content))
+        if code and "facts" in machine_code.header:
+            definition = replace(definition, carried=machine_code)
         qualname, module = head["qualname"], head["python_module"]
-    except (*_OF_OTHER_DATA, CompileError) as error:
-        raise ValueError(f"{origin} holds no function that nnmagic saved: {_reason(error)}") from error
+    except (*OF_OTHER_DATA, CompileError) as error:
+        raise ValueError(f"{origin} holds no function that nnmagic saved: {reason_of(error)}") from error
     info = CacheInfo(None, definition.key, time.perf_counter() - begin, f"loaded from {origin}")
     return CompiledFunction(definition, info, qualname=qualname, module=module)
-
-
-def _check_sizes(archive: zipfile.ZipFile, nbytes: int) -> None:
-    """Raise ValueError for an archive whose parts take more memory than the archive itself."""
-    if sum(part.file_size for part in archive.infolist()) > nbytes:
-        raise ValueError("its parts are larger than the file")
-
-
-def _reason(error: Exception) -> str:
-    """Return why data is no function, for a message; a KeyError names only the missing part."""
-    return f"it lacks {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
-
-
-def _code_of(content: Content) -> Content:
-    """Return only the machine code of a file's content."""
-    header = {name: part for name, part in content.header.items() if name != "definition"}
-    ours = {name for name in content.files if name == _TEXT or name.endswith(_ARRAY)}
-    files = {name: data for name, data in content.files.items() if name not in ours}
-    return Content(header, files)
 
 
 def save(function: CompiledFunction, path: str | os.PathLike[str]) -> None:

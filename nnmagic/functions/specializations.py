@@ -18,7 +18,8 @@ from nnmagic.functions.caching.compile_options import Options
 from nnmagic.functions.captured import Captured
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.relay.types import AnyDim, TensorType, Type
-from nnmagic.tinynn.program import MISSING, FunctionInfo, Specialization
+from nnmagic.tinynn.parameters import MISSING
+from nnmagic.tinynn.program import FunctionInfo, Specialization
 from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tracebacks import short_errors, warn_caller
 

@@ -21,7 +21,7 @@ from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.function_attributes import FunctionAttributes
 from nnmagic.functions.specializations import Specializations, Template
 from nnmagic.relay.types import Type
-from nnmagic.tinynn.program import ParameterInfo
+from nnmagic.tinynn.parameters import ParameterInfo
 from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tracebacks import hide_frames, short_errors
 

@@ -21,7 +21,7 @@ from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.callbacks import callbacks_in
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import ARRAY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 
 #: The dtypes of the loops of a function without types, in NumPy's order.
 _DTYPES = (

@@ -181,7 +181,7 @@ def _capture_kind(value: object) -> str:
 def _fields(value: object) -> dict[str, str]:
     """Return the fields of an object, such as settings, that a cell can use."""
     from nnmagic.tinynn.namespace.capture import holds_values, member_names, member_of
-    from nnmagic.tinynn.program import MISSING
+    from nnmagic.tinynn.parameters import MISSING
 
     if not holds_values(value):
         return {}
@@ -196,7 +196,7 @@ def _fields(value: object) -> dict[str, str]:
 def _value(path: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> object:
     """Look up a dotted name in the notebook; return MISSING for a name that the cell itself defines."""
     from nnmagic.tinynn.namespace.capture import member_of
-    from nnmagic.tinynn.program import MISSING
+    from nnmagic.tinynn.parameters import MISSING
 
     own = path[0] in names.local or path[0] in names.functions or path[0] in names.classes
     value = MISSING if own else namespace.get(path[0], MISSING)

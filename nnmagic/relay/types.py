@@ -9,8 +9,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
+
+try:
+    from ml_dtypes import bfloat16
+except ModuleNotFoundError:  # nnmagic-runtime needs NumPy alone
+    _BFLOAT16 = {}
+else:
+    _BFLOAT16 = {"bfloat16": np.dtype(bfloat16)}
 
 #: Every element type that a tensor may have, by its Relay name.
 NUMPY_DTYPES: dict[str, np.dtype[np.generic]] = {
@@ -18,7 +24,7 @@ NUMPY_DTYPES: dict[str, np.dtype[np.generic]] = {
     **{name: np.dtype(name) for name in ("int8", "int16", "int32", "int64")},
     **{name: np.dtype(name) for name in ("uint8", "uint16", "uint32", "uint64")},
     **{name: np.dtype(name) for name in ("float16", "float32", "float64")},
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    **_BFLOAT16,
 }
 
 #: The element types of complex tensors of the language; in Relay each element is a pair of floats.

@@ -28,7 +28,8 @@ from nnmagic.tinynn.elaborate import elaborate_cell, new_elaboration
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.notebook_functions import names_in, source_code
-from nnmagic.tinynn.program import MISSING, DataTypeInfo, FunctionInfo, ParameterInfo, Program, Specialization
+from nnmagic.tinynn.parameters import MISSING, ParameterInfo
+from nnmagic.tinynn.program import DataTypeInfo, FunctionInfo, Program, Specialization
 from nnmagic.tinynn.syntax import parse, tree
 from nnmagic.tinynn.syntax.printing import printing
 from nnmagic.tinynn.syntax.source_spans import SpanMap

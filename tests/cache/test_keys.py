@@ -134,7 +134,7 @@ def test_the_processor_is_a_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     if sys.platform != "linux":
         pytest.skip("this system does not list its processors")
     told = tmp_path / "cpuinfo"
-    told.write_text(cpu.CPUINFO.read_text())
+    told.write_text(Path(cpu.CPUINFO).read_text())
     monkeypatch.setattr(cpu, "CPUINFO", told)
     forget()
     assert not hit()

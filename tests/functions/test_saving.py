@@ -1,4 +1,7 @@
-"""Functions as files and pickles: exact, without pickled code, and refused when they are something else."""
+"""Functions as files and pickles: exact, without pickled code, and refused when they are something else.
+
+They judge `functions/function_files`, and the defaults of `tinynn/parameters` in files.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from nnmagic.engine import cpu, engine_error
+
+#: The version of what an entry holds and of how machine code is called.
+FORMAT = 6
+
 #: A value as JSON has it.
 Json = Any
 
@@ -58,6 +63,16 @@ class Artifact:
             facts["constants"] = [constant.nbytes for constant in self.constants]
             files["constants"] = _join_constants(self.constants)
         return facts, files
+
+
+def check_machine(facts: Mapping[str, Json], entry: str) -> None:
+    """Raise EngineError where this machine cannot run a program; ``facts`` are its artifact's."""
+    made_for = facts["machine"]
+    if made_for != cpu.platform_name():
+        raise engine_error(f"@{entry} was compiled for {made_for}, and this is {cpu.platform_name()}")
+    lacking = cpu.missing_features(facts["instruction sets"])
+    if lacking:
+        raise engine_error(f"@{entry} was compiled for a CPU with {', '.join(lacking)}, which this one lacks")
 
 
 def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes | memoryview]) -> Artifact:

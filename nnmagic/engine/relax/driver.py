@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from nnmagic.diagnostics import CompileError, Span, TinyNNWarning, internal_error
-from nnmagic.engine import cpu, engine_error
+from nnmagic.engine import engine_error
+from nnmagic.engine.relax.artifact import check_machine
 from nnmagic.engine.relax.codegen.preloading import load_compiler, load_runtime
 from nnmagic.engine.relax.prepared_program import (
     Prepared,
@@ -162,20 +163,11 @@ def load(
         ValueError, KeyError, TypeError, RuntimeError: if the artifact belongs to a different program.
 
     """
-    _check_machine(artifact, entry)
+    check_machine(artifact.facts, entry)
     load_runtime()
     prepared = prepare(module, entry, opt_level, call_graph(module))
     prepared = replace(prepared, destinations=tuple(destinations))
     return _make_executable(artifact, prepared, _Compilation(prepared, target, opt_level), target, opt_level)
-
-
-def _check_machine(artifact: Artifact, entry: str) -> None:
-    made_for = artifact.facts["machine"]
-    if made_for != cpu.platform_name():
-        raise engine_error(f"@{entry} was compiled for {made_for}, and this is {cpu.platform_name()}")
-    lacking = cpu.missing_features(artifact.facts["instruction sets"])
-    if lacking:
-        raise engine_error(f"@{entry} was compiled for a CPU with {', '.join(lacking)}, which this one lacks")
 
 
 class _Compilation:

@@ -15,7 +15,8 @@ from nnmagic.functions.caching.compile_options import Convert
 from nnmagic.functions.caching.fingerprint import fingerprint
 from nnmagic.relay import types as ty
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.program import MISSING, NumberType
+from nnmagic.tinynn.parameters import MISSING
+from nnmagic.tinynn.program import NumberType
 from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
 
 #: What Python's numbers are in a compiled function.

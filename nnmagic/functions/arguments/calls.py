@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from nnmagic.diagnostics import closest, kind_of
 from nnmagic.engine.arguments import Parameter
 from nnmagic.engine.foreign_arrays import EXPORT_ERRORS, note_change, shared_array
 from nnmagic.relay import types as ty
-from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.text.types import type_text
-from nnmagic.tinynn.program import MISSING, ParameterInfo
+from nnmagic.tinynn.parameters import MISSING, ParameterInfo
 from nnmagic.tinynn.types.annotations import CHANGED, Destination, Generator, Tensor, dtype_named
+
+if TYPE_CHECKING:
+    from nnmagic.relay.module import Module, TypeData
 
 
 @dataclass(frozen=True, slots=True)

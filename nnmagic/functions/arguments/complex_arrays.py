@@ -9,13 +9,13 @@ import numpy as np
 
 from nnmagic.engine.executable import Executable, KernelCode, Remark, kernels_of, remarks_of
 from nnmagic.relay import types as ty
-from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
-from nnmagic.relay.infer.unify import substitute
-from nnmagic.relay.module import Module, TypeData
+from nnmagic.relay.complex_numbers.pairs import complex_of, pairs_of
 from nnmagic.relay.values import AdtValue
 
 if TYPE_CHECKING:
     from nnmagic.engine.relax.artifact import Artifact
+    from nnmagic.relay.failures import Failure
+    from nnmagic.relay.module import Module, TypeData
 
 
 class ComplexExecutable:
@@ -61,6 +61,11 @@ class ComplexExecutable:
     def artifact(self) -> Artifact | None:
         """The artifact to cache, if there is one."""
         return self._run.artifact
+
+    @property
+    def assertions(self) -> Sequence[Failure]:
+        """What the function's assertions raise, by number."""
+        return getattr(self._run, "assertions", ())
 
     def stage(self, name: str) -> str:
         """Return the text of a stage of the engine."""
@@ -122,6 +127,8 @@ def _convert(value: Any, type_: ty.Type | None, data_types: Mapping[str, TypeDat
                 _convert(value_part, field, data_types, to_pairs=to_pairs) for value_part, field in parts
             )
         case ty.TypeCall() if isinstance(value, AdtValue):
+            from nnmagic.relay.infer.unify import substitute
+
             data = data_types[type_.func.name]
             variables = dict(zip(data.type_vars, type_.args, strict=True))
             (constructor,) = (

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from nnmagic.engine.arguments import Parameter, as_numpy
-from nnmagic.functions.caching.compile_options import Convert
 from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import dtype_short_name
+
+if TYPE_CHECKING:
+    from nnmagic.functions.caching.compile_options import Convert
 
 #: The bits of an integer that each float holds exactly.
 _SIGNIFICANT_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}

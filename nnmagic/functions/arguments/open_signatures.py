@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from nnmagic.functions.arguments.argument_types import written
 from nnmagic.functions.arguments.calls import annotation, make_binder, shown_default
 from nnmagic.relay.types import RecordType, TupleType, Type
-from nnmagic.tinynn.program import MISSING, FunctionInfo
+from nnmagic.tinynn.parameters import MISSING
+from nnmagic.tinynn.program import FunctionInfo
 from nnmagic.tinynn.types.annotations import CHANGED, Generator, OpenTensor, Tensor
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import CacheWarning, Content, MissingEntry, Store, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
+from nnmagic.engine.relax.artifact import FORMAT
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.fork_safety import Lock
 from nnmagic.functions.caching.compile_options import Options
@@ -28,9 +29,6 @@ from nnmagic.tracebacks import warn_caller
 if TYPE_CHECKING:
     from nnmagic.engine.executable import Executable
     from nnmagic.engine.relax.artifact import Artifact
-
-#: The version of what an entry holds and of how machine code is called.
-FORMAT = 6
 
 #: What an engine raises for an artifact that is not what it should be.
 _OF_OTHER_CODE = (

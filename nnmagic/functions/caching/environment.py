@@ -38,7 +38,7 @@ def environment() -> Mapping[str, str]:
         "version of TVM's FFI": _version("apache-tvm-ffi"),
         "version of NumPy": _version("numpy"),
         "compiler of nnmagic": _compiler(),
-        "layout of arrays": _layout(),
+        "layout of arrays": numpy_abi.layout(),
         "processor": cpu.processor(),
     }
 
@@ -137,12 +137,6 @@ def _compiler() -> str:
         state.update(f"{name} {len(data)}\n".encode())
         state.update(data)
     return state.hexdigest()
-
-
-def _layout() -> str:
-    """Return the field offsets by which machine code reads NumPy's array objects."""
-    words = ("TYPE", "DATA", "RANK", "DIMS", "DESCR", "FLAGS", "WORDS", "READABLE")
-    return " ".join(f"{word}={getattr(numpy_abi, word)}" for word in words)
 
 
 #: How many modules were there when the files of a part were last as they were at first.

@@ -25,7 +25,7 @@ from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.structure.hashing import array_digest
 from nnmagic.relay.values import is_masked
 from nnmagic.tinynn.namespace import torch_values
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.types.aliases import is_alias
 from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, OpenType, Tensor
 from nnmagic.tinynn.types.foreign_types import ForeignTypeError, constructor_name, foreign_annotation

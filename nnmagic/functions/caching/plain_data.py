@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import math
 import tokenize
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnmagic.relay.structure.encoder import Json
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.program import MISSING, PARAMETER_KINDS, ParameterInfo
+from nnmagic.tinynn.parameters import MISSING, PARAMETER_KINDS, ParameterInfo
 from nnmagic.tinynn.types.annotations import CHANGED
+
+if TYPE_CHECKING:
+    from nnmagic.relay.structure.encoder import Json
 
 
 def default_to_data(default: object, arrays: list[np.ndarray]) -> Json:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from nnmagic.diagnostics import Diagnostic
     from nnmagic.functions.data_types import DataType
     from nnmagic.relay.module import Module
-    from nnmagic.tinynn.program import DataTypeInfo, FunctionInfo, ParameterInfo
+    from nnmagic.tinynn.parameters import ParameterInfo
+    from nnmagic.tinynn.program import DataTypeInfo, FunctionInfo
 
 
 @dataclass(frozen=True, slots=True)

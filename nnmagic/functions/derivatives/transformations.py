@@ -21,7 +21,7 @@ from nnmagic.relay.module import TypeData
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.structure.tuple_trees import leaf_types
 from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, VarDim
-from nnmagic.tinynn.program import MISSING, ParameterInfo
+from nnmagic.tinynn.parameters import MISSING, ParameterInfo
 from nnmagic.tinynn.types.annotations import OpenTensor
 from nnmagic.tracebacks import short_errors, warn_caller
 

@@ -12,11 +12,10 @@ from dataclasses import replace
 from operator import is_
 from typing import cast
 
-import numpy as np
-
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.complex_numbers import elementwise, linear_algebra, products, structure
+from nnmagic.relay.complex_numbers.pairs import pairs_of
 from nnmagic.relay.complex_numbers.site import ComplexCall, Forms, Rule, holds_complex, holds_numbers, is_data
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module, TypeData
@@ -149,23 +148,3 @@ def _lower_leaf(node: ir.Expr, lower_type: Callable[[ty.Type], ty.Type]) -> ir.E
         case ir.Constructor():
             return _lower_constructor(node)
     return node
-
-
-def pairs_of(array: np.ndarray) -> np.ndarray:
-    """Return a complex array as pairs of floats in the same memory."""
-    dtype = array.dtype
-    part = _PARTS[dtype] if dtype.isnative else _PARTS[dtype.newbyteorder("=")].newbyteorder(dtype.byteorder)
-    return array[..., None].view(part)
-
-
-_PARTS = {dtype: ty.NUMPY_DTYPES[ty.part_dtype(name)] for name, dtype in ty.COMPLEX_DTYPES.items()}
-
-_WHOLES = {part: dtype for dtype, part in _PARTS.items()}
-
-
-def complex_of(array: np.ndarray) -> np.ndarray:
-    """Return an array of pairs of floats as a complex array, in the same memory if its pairs lie there."""
-    if array.strides[-1] != array.itemsize:
-        array = np.ascontiguousarray(array)
-    whole: np.ndarray = array.view(_WHOLES[array.dtype.newbyteorder("=")])
-    return whole[..., 0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
+from nnmagic.relay.complex_numbers.pairs import complex_of, pairs_of
 from nnmagic.relay.reference.eval_call import Array, EvalCall, Rule, plain
 
 

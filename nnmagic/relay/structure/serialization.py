@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,8 +21,7 @@ from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.structure.encoder import Encoder, Json
-
-Kind = TypeVar("Kind")
+from nnmagic.relay.structure.type_data import TypeDecoder, dim_from_data, expect
 
 #: The largest number of a line or column, and the most columns that are removed from the front of lines.
 _MOST_LINES, _MOST_INDENT = 1 << 31, 1 << 10
@@ -62,8 +60,7 @@ def module_from_data(
     Raises ValueError, TypeError, KeyError or IndexError for data that ``module_to_data`` did not make.
     """
     decoder = _Decoder(arrays, python)
-    for record in data["types"]:
-        decoder.types.append(decoder.type(record))
+    decoder.add_types(data["types"])
     spans = _spans_from_data(data) if "spans" in data else [None] * len(data["nodes"])
     for record, span in zip(data["nodes"], spans, strict=True):
         node = decoder.node(record)
@@ -92,9 +89,8 @@ def types_to_data(types: Sequence[ty.Type], attrs: ir.Attrs) -> Json:
 def types_from_data(data: Json) -> tuple[tuple[ty.Type, ...], ir.Attrs]:
     """Return the types and attributes again. Raises what ``module_from_data`` raises."""
     decoder = _Decoder(())
-    for record in data["types"]:
-        decoder.types.append(decoder.type(record))
-    return decoder._types(data["places"]), decoder._attrs(data["attrs"])
+    decoder.add_types(data["types"])
+    return decoder.types_at(data["places"]), decoder._attrs(data["attrs"])
 
 
 def _spans_to_data(expressions: Sequence[ir.Expr]) -> dict[str, Json]:
@@ -155,25 +151,6 @@ def _place(data: Json, source: Source | None) -> Span:
     raise ValueError(f"not a span: {data!r}")
 
 
-def _key(data: Json) -> Any:
-    """Return the name of a field, or the key of a dictionary: of several parts a tuple."""
-    return tuple(map(_key, data)) if isinstance(data, list) else data
-
-
-def _dim(data: Json) -> ty.Dim:
-    match data:
-        case {"any": None | str() as label}:
-            return ty.AnyDim(label) if label is not None else ty.ANY
-        case {"var": str() as name}:
-            return ty.VarDim(name)
-        case {"int64": int() as number}:
-            return ty.Int64(number)
-        # To Python, JSON's true is an integer.
-        case int() if not isinstance(data, bool):
-            return data
-    raise ValueError(f"not a dimension: {data!r}")
-
-
 def _span(data: Json) -> Span | None:
     match data:
         case None:
@@ -183,53 +160,26 @@ def _span(data: Json) -> Span | None:
     raise ValueError(f"not a span: {data!r}")
 
 
-class _Decoder:
+class _Decoder(TypeDecoder):
     """A decoder that makes types and expressions again, each from those before it."""
 
     def __init__(self, arrays: Sequence[np.ndarray], python: Sequence[PythonFunction] = ()) -> None:
+        super().__init__()
         self.arrays = arrays
         self.python = python
-        self.types: list[ty.Type] = []
         self.nodes: list[ir.Expr] = []
-
-    def _types(self, indices: Sequence[int]) -> tuple[ty.Type, ...]:
-        return tuple(self.types[index] for index in indices)
 
     def _nodes(self, indices: Sequence[int]) -> tuple[ir.Expr, ...]:
         return tuple(self.nodes[index] for index in indices)
 
-    def type_var(self, index: int) -> ty.TypeVar:
-        return _expect(self.types[index], ty.TypeVar)
-
     def constructor(self, index: int) -> ir.Constructor:
-        return _expect(self.nodes[index], ir.Constructor)
+        return expect(self.nodes[index], ir.Constructor)
 
     def function(self, index: int) -> ir.Function:
-        return _expect(self.nodes[index], ir.Function)
+        return expect(self.nodes[index], ir.Function)
 
     def _var(self, index: int) -> ir.Var:
-        return _expect(self.nodes[index], ir.Var)
-
-    def type(self, record: Json) -> ty.Type:
-        match record:
-            case ["Tensor", list() as dims, str() as dtype]:
-                return ty.TensorType(tuple(map(_dim, dims)), dtype)
-            case ["Tuple", list() as fields]:
-                return ty.TupleType(self._types(fields))
-            case ["Record", list() as fields, str() as name, list() as names]:
-                return ty.RecordType(self._types(fields), name, tuple(map(_key, names)))
-            case ["TypeVar", str() as name]:
-                return ty.TypeVar(name)
-            case ["Func", list() as args, int() as ret, list() as params]:
-                variables = tuple(map(self.type_var, params))
-                return ty.FuncType(self._types(args), self.types[ret], variables)
-            case ["Ref", int() as value]:
-                return ty.RefType(self.types[value])
-            case ["GlobalTypeVar", str() as name]:
-                return ty.GlobalTypeVar(name)
-            case ["TypeCall", str() as name, list() as args]:
-                return ty.TypeCall(ty.GlobalTypeVar(name), self._types(args))
-        raise ValueError(f"not a type: {record!r}")
+        return expect(self.nodes[index], ir.Var)
 
     def node(self, record: Json) -> ir.Expr:
         match record:
@@ -240,11 +190,11 @@ class _Decoder:
             case ["OpRef", str() as name]:
                 return ir.OpRef(name)
             case ["Constructor", str() as name, list() as inputs, str() as owner, int() as tag]:
-                return ir.Constructor(name, self._types(inputs), ty.GlobalTypeVar(owner), tag)
+                return ir.Constructor(name, self.types_at(inputs), ty.GlobalTypeVar(owner), tag)
             case ["Constant", int() as position]:
                 return ir.constant(self.arrays[position], ty.dtype_of_array(self.arrays[position]))
             case ["Call", int() as op, list() as args, list() as attrs, list() as types]:
-                return ir.Call(self.nodes[op], self._nodes(args), self._attrs(attrs), self._types(types))
+                return ir.Call(self.nodes[op], self._nodes(args), self._attrs(attrs), self.types_at(types))
             case ["Tuple", list() as fields]:
                 return ir.Tuple(self._nodes(fields))
             case ["TupleGetItem", int() as value, int() as index]:
@@ -307,17 +257,11 @@ class _Decoder:
             case {"tuple": list() as parts}:
                 return tuple(map(self._value, parts))
             case {"dim": dim}:
-                return _dim(dim)
+                return dim_from_data(dim)
             case {"constant": int() as position}:
-                return _expect(self.nodes[position], ir.Constant)
+                return expect(self.nodes[position], ir.Constant)
             case {"variable": int() as position}:
-                return _expect(self.nodes[position], ir.Var)
+                return expect(self.nodes[position], ir.Var)
             case {"python": int() as position}:
                 return self.python[position]
         raise ValueError(f"not an attribute's value: {data!r}")
-
-
-def _expect(value: object, kind: type[Kind]) -> Kind:
-    if not isinstance(value, kind):
-        raise TypeError(f"expected a {kind.__name__}, found a {type(value).__name__}")
-    return value

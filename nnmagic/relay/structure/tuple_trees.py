@@ -6,10 +6,12 @@ A tree is a leaf (anything but a list; None where nothing flows) or a list of tr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nnmagic.relay.expr import Expr, Tuple, TupleGetItem
 from nnmagic.relay.types import TensorType, TupleType, Type, is_float
+
+if TYPE_CHECKING:
+    from nnmagic.relay.expr import Expr
 
 #: A leaf, or a list of trees.
 Tree = Any
@@ -79,6 +81,8 @@ def float_leaves(type_: Type) -> Tree:
 
 def project(expr: Expr, type_: Type, path: Sequence[int] = ()) -> list[Expr]:
     """Return the expressions of the leaves of a value."""
+    from nnmagic.relay.expr import TupleGetItem
+
     if isinstance(type_, TupleType):
         return [
             leaf
@@ -90,6 +94,8 @@ def project(expr: Expr, type_: Type, path: Sequence[int] = ()) -> list[Expr]:
 
 def items(expr: Expr, width: int) -> Iterator[Expr]:
     """Yield the parts of a value that is a tuple where it has several."""
+    from nnmagic.relay.expr import TupleGetItem
+
     if width == 1:
         yield expr
         return
@@ -99,6 +105,8 @@ def items(expr: Expr, width: int) -> Iterator[Expr]:
 
 def nest(tree: Tree) -> Expr:
     """Return a tree of expressions as one of tuples."""
+    from nnmagic.relay.expr import Expr, Tuple
+
     if isinstance(tree, list):
         return Tuple(tuple(map(nest, tree)))
     assert isinstance(tree, Expr)

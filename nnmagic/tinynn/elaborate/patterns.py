@@ -14,7 +14,7 @@ from nnmagic.relay.types import TupleType, Type, TypeCall
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.operators.arithmetic import binary
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe

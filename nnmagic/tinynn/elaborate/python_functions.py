@@ -20,7 +20,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.notebook_functions import names_in, source_code
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.syntax import parse, tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import is_number

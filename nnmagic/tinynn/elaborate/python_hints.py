@@ -14,7 +14,7 @@ from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, walk
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.compiled_values import as_compiled_type, as_record_type
 from nnmagic.tinynn.namespace.lookup import look_up
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.tree_building import map_parts
 from nnmagic.tinynn.types.annotations import DTYPES

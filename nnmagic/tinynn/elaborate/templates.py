@@ -14,7 +14,8 @@ from nnmagic.tinynn.elaborate.annotation_types import is_python_number, paramete
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.generators import call_with_generators, require_generator
 from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal, as_compiled_function
-from nnmagic.tinynn.program import MISSING, NumberType, Specialization
+from nnmagic.tinynn.parameters import MISSING
+from nnmagic.tinynn.program import NumberType, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
 from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType

@@ -21,7 +21,7 @@ from nnmagic.tinynn.namespace import torch_values
 from nnmagic.tinynn.namespace.compiled_values import as_compiled_function, as_compiled_type, as_template
 from nnmagic.tinynn.namespace.notebook_functions import python_code
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.types.annotations import (
     GENERATOR,

@@ -9,7 +9,8 @@ from typing import Protocol
 
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import RecordType, Type
-from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+from nnmagic.tinynn.parameters import ParameterInfo
+from nnmagic.tinynn.program import DataTypeInfo
 from nnmagic.tinynn.types.annotations import Generator
 
 

@@ -22,7 +22,8 @@ from nnmagic.relay.types import FuncType
 from nnmagic.tinynn.calls.defaults import from_python
 from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal, FunctionTemplate
 from nnmagic.tinynn.namespace.notebook_functions import source_code
-from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
+from nnmagic.tinynn.parameters import MISSING, ParameterInfo
+from nnmagic.tinynn.program import DataTypeInfo
 from nnmagic.tinynn.values import values as v
 
 

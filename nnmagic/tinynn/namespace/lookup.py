@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from nnmagic.relay.callbacks import PythonFunction, name_of
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 
 #: Ends the name of a function that a callback calls.
 CALLED = "(...)"

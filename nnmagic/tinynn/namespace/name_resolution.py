@@ -49,7 +49,7 @@ from nnmagic.tinynn.namespace.unsupported_names import (
     unusable,
 )
 from nnmagic.tinynn.operators.iteration import ITERATION
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES, OpenTensor, dtype_named
 from nnmagic.tinynn.values import values as v
 

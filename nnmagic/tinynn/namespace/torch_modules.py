@@ -16,7 +16,7 @@ from nnmagic.tinynn.namespace.capture import (
 )
 from nnmagic.tinynn.namespace.notebook_functions import python_code
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.values.values import DictOf, ModuleOf, RefusalError, TupleOf, Value
 
 

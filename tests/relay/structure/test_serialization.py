@@ -1,6 +1,6 @@
 """Modules as plain data and back, on every measured program and on what its text would lose.
 
-They judge relay/structure/encoder, too.
+They judge relay/structure/encoder and relay/structure/type_data, too.
 """
 
 from __future__ import annotations

@@ -5,15 +5,18 @@ It can hold neither functions nor references.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nnmagic.diagnostics import Span
 from nnmagic.engine import engine_error
 from nnmagic.engine.arguments import Parameter
-from nnmagic.engine.relax.analysis.dim_labels import label_of
 from nnmagic.limits import MAX_ARRAYS, MAX_NAMED_SIZES, MAX_RANK
-from nnmagic.relay.expr import Var
-from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import FuncType, GlobalTypeVar, RefType, TensorType, TupleType, Type, TypeCall
+
+if TYPE_CHECKING:
+    from nnmagic.relay.expr import Var
+    from nnmagic.relay.module import Module
 
 
 def parameters_of(module: Module, entry: str) -> list[Parameter]:
@@ -33,6 +36,8 @@ def check_widths(module: Module, entry: str) -> None:
         EngineError: which names the limit.
 
     """
+    from nnmagic.engine.relax.analysis.dim_labels import label_of
+
     function = module.functions[entry]
     parameters = [tensor for var in function.params for tensor in _tensors_in(type_of(var))]
     results = [] if function.ret_type is None else _tensors_in(function.ret_type)

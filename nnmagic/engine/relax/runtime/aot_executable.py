@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,18 +14,21 @@ from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, nested_so
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.callbacks import raise_pending
-from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram, StagesOfProgram
+from nnmagic.engine.relax.runtime.compiled_program import StagesOfProgram
 from nnmagic.engine.relax.runtime.direct_call import Signature, guard_launches, make_direct_call
 from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, out_of_memory
 from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.tensors import argument_array
-from nnmagic.engine.relax.runtime.ufunc import LoopProgram
-from nnmagic.relay.expr import Function, Var
-from nnmagic.relay.failures import Failure
 from nnmagic.relay.structure.tuple_trees import flatten, rebuild
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
+
+if TYPE_CHECKING:
+    from nnmagic.engine.relax.runtime.compiled_program import CompiledProgram
+    from nnmagic.engine.relax.runtime.ufunc import LoopProgram
+    from nnmagic.relay.expr import Function, Var
+    from nnmagic.relay.failures import Failure
 
 
 class AotExecutable(StagesOfProgram):
@@ -69,7 +72,8 @@ class AotExecutable(StagesOfProgram):
         self._function = function
         self.artifact = artifact
         self.compiled = compiled
-        self._assertions = assertions
+        #: What the function's assertions raise, by number.
+        self.assertions = assertions
         facts = artifact.facts
         #: Whether kernels refuse to start threads in calls that CPython makes directly.
         self._guarded = library is None and bool(facts["parallel"]) and guard_launches(artifact.caller)
@@ -182,7 +186,7 @@ class AotExecutable(StagesOfProgram):
             with_result(self._function, type_),
             compiled.artifact,
             lambda: compiled,
-            self._assertions,
+            self.assertions,
             lengths=self._lengths,
             general=self._general,
         )
@@ -227,6 +231,8 @@ class AotExecutable(StagesOfProgram):
 
         It can if it fills its other parameters, and needs no large workspace.
         """
+        from nnmagic.engine.relax.runtime.ufunc import LoopProgram
+
         outputs = range(inputs, len(self._arrays))
         is_filled = self.path_into([(number, False) for number in outputs]) is not None
         workspace = self._entry.small_workspace()

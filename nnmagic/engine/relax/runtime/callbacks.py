@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice, repeat
 from operator import attrgetter, methodcaller
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnmagic.diagnostics import last_line
 from nnmagic.engine.failed_checks import FailedCheck, attach_check, refused_value
-from nnmagic.engine.relax.analysis.shape_constraints import check, of_shapes
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.tensors import host_array
 from nnmagic.engine.relax.runtime.thread_pool import is_stopping
-from nnmagic.relay.expr import Attrs
 from nnmagic.relay.failures import RAISE, Failure, exception_class
-from nnmagic.relay.structure.serialization import types_from_data, types_to_data
 from nnmagic.relay.types import ARRAY_DTYPES, Type
+
+if TYPE_CHECKING:
+    from nnmagic.relay.expr import Attrs
 
 #: The names under which TVM's machine asks.
 SHAPES_FIT, INDEX_IN_RANGE = "nnmagic.shapes_fit", "nnmagic.index_in_range"
@@ -50,6 +50,8 @@ SHAPES_FIT_NATIVE, POLL = "nnmagic.shapes_fit_native", "nnmagic.poll"
 
 def encode_check(name: str, types: Sequence[Type], attrs: Attrs) -> str:
     """Encode a call of an operator as the text that ``SHAPES_FIT`` takes."""
+    from nnmagic.relay.structure.serialization import types_to_data
+
     return json.dumps([name, types_to_data(types, attrs)], separators=(",", ":"))
 
 
@@ -89,6 +91,8 @@ def _shapes_fit(text: str, fit: bool, *shapes: Sequence[int]) -> None:
 
 @lru_cache(maxsize=10_000)
 def _fit(text: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    from nnmagic.engine.relax.analysis.shape_constraints import check, of_shapes
+
     name, types, attrs = _parse_call(text)
     items = iter(shapes)
     try:
@@ -99,6 +103,8 @@ def _fit(text: str, shapes: tuple[tuple[int, ...], ...]) -> None:
 
 @lru_cache(maxsize=1000)
 def _parse_call(text: str) -> tuple[str, Sequence[Type], Attrs]:
+    from nnmagic.relay.structure.serialization import types_from_data
+
     name, data = json.loads(text)
     return (name, *types_from_data(data))
 
@@ -124,10 +130,6 @@ def _check_assertion(condition: Any, number: int) -> None:
         raise CheckError(json.dumps([_ASSERTED, str(number), "", None]))
 
 
-#: Where an error object of TVM's has the address and the length of the text of its kind.
-_KIND = 24
-
-
 class _Pending(threading.local):
     """What ended a native function of this thread, to be raised when it has returned."""
 
@@ -141,18 +143,6 @@ def take_pending() -> BaseException | None:
     """Return what ended this thread's native function, once."""
     error, _pending.error = _pending.error, None
     return error
-
-
-def take_error_kind() -> str:
-    """Return the kind of the error that TVM holds for this thread, once; "" if it has none."""
-    handle = ctypes.c_void_p()
-    tvm_ffi.LIB.TVMFFIErrorMoveFromRaised(ctypes.byref(handle))
-    if handle.value is None:
-        return ""
-    kind = (ctypes.c_size_t * 2).from_address(handle.value + _KIND)
-    name = ctypes.string_at(*kind).decode(errors="replace")
-    tvm_ffi.LIB.TVMFFIObjectDecRef(handle)
-    return name
 
 
 def raise_pending() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nnmagic.diagnostics import last_line
 from nnmagic.engine.arguments import Parameter, convert_argument
-from nnmagic.engine.executable import KernelCode, Remark
-from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.runtime import callbacks
-from nnmagic.relay.failures import Failure
+
+if TYPE_CHECKING:
+    from nnmagic.engine.executable import KernelCode, Remark
+    from nnmagic.engine.relax.artifact import Artifact
+    from nnmagic.relay.failures import Failure
 
 #: The name of the entry function in the Relax module.
 ENTRY = "main"

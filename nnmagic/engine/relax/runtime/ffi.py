@@ -12,6 +12,7 @@ time: here again only when there are new ones.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,9 @@ from nnmagic.engine import garbage_collection
 
 #: TVM's function that returns another one: of a number, the name of a function; of -1, how many there are.
 _NAMES = "ffi.FunctionListGlobalNamesFunctor"
+
+#: Where an error object of TVM's has the address and the length of the text of its kind.
+_KIND = 24
 
 
 class _Hider(MetaPathFinder):
@@ -73,6 +77,18 @@ def importing_tvm() -> Iterator[None]:
         registry.list_global_func_names = list_names
 
 
+def take_error_kind() -> str:
+    """Return the kind of the error that TVM holds for this thread, once; "" if it has none."""
+    handle = ctypes.c_void_p()
+    tvm_ffi.LIB.TVMFFIErrorMoveFromRaised(ctypes.byref(handle))
+    if handle.value is None:
+        return ""
+    kind = (ctypes.c_size_t * 2).from_address(handle.value + _KIND)
+    name = ctypes.string_at(*kind).decode(errors="replace")
+    tvm_ffi.LIB.TVMFFIObjectDecRef(handle)
+    return name
+
+
 def read_debugging_data() -> None:
     """Raise TVM's first error, without Python's lock, so that a later one is cheap.
 
@@ -95,4 +111,4 @@ def _lister_of_functions(list_names: Callable[[], list[str]]) -> Callable[[], li
     return names_if_new
 
 
-__all__ = ["importing_tvm", "read_debugging_data", "tvm_ffi"]
+__all__ = ["importing_tvm", "read_debugging_data", "take_error_kind", "tvm_ffi"]

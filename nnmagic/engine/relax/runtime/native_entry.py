@@ -15,6 +15,7 @@ from nnmagic.engine.relax.artifact import VALUE, Json
 from nnmagic.engine.relax.runtime import callbacks, numpy_abi
 from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH, MAX_LEVELS, reason_of
 from nnmagic.engine.relax.runtime.compiled_program import TOO_DEEP as TOO_DEEP_MESSAGE
+from nnmagic.engine.relax.runtime.ffi import take_error_kind
 from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.relay.failures import Failure
@@ -206,7 +207,7 @@ class NativeEntry:
             case _ if code == TOO_MANY_LEVELS:
                 return RecursionError(f"the recursion is deeper than {MAX_LEVELS} calls")
             case _ if code < FAILURES:
-                is_interrupt = callbacks.take_error_kind() == KeyboardInterrupt.__name__
+                is_interrupt = take_error_kind() == KeyboardInterrupt.__name__
                 return KeyboardInterrupt() if is_interrupt else out_of_memory(self.name)
         match self._failures[code - FAILURES]:
             case ["assertion", int() as number]:

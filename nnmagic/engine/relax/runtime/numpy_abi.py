@@ -30,6 +30,12 @@ LOW = 0xFFFFFFFF
 NEW_FROM_DESCR = 94
 
 
+def layout() -> str:
+    """Return the field offsets by which machine code reads NumPy's array objects."""
+    words = ("TYPE", "DATA", "RANK", "DIMS", "DESCR", "FLAGS", "WORDS", "READABLE")
+    return " ".join(f"{word}={globals()[word]}" for word in words)
+
+
 def array_function(number: int) -> int:
     """Return the address of a function in NumPy's table of functions of arrays."""
     return _function("_ARRAY_API", number)

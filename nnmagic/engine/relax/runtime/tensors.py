@@ -10,7 +10,6 @@ import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
@@ -19,8 +18,6 @@ from nnmagic.relay.types import NUMPY_DTYPES
 
 if TYPE_CHECKING:
     from tvm_ffi import Tensor
-
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 #: The CPU, as DLPack numbers devices.
 _CPU = 1
@@ -49,7 +46,7 @@ def as_tensor(array: np.ndarray) -> Tensor:
         return _empty(array.shape, str(dtype.newbyteorder("=")))
     if not (dtype.isnative and array.flags.c_contiguous and array.flags.aligned):
         array = np.array(array, dtype=dtype.newbyteorder("="), order="C", copy=True)
-    if dtype == _BFLOAT16:
+    if dtype == NUMPY_DTYPES["bfloat16"]:
         return _view(tvm_ffi.from_dlpack(_writable(array.view(np.uint16))), "bfloat16")
     return tvm_ffi.from_dlpack(_writable(array))
 
@@ -57,7 +54,7 @@ def as_tensor(array: np.ndarray) -> Tensor:
 def as_array(tensor: Tensor) -> np.ndarray:
     """Return a writable NumPy array that shares the tensor's memory and keeps it alive."""
     if str(tensor.dtype) == "bfloat16":  # which DLPack does not export to NumPy
-        return as_array(_view(tensor, "uint16")).view(_BFLOAT16)
+        return as_array(_view(tensor, "uint16")).view(NUMPY_DTYPES["bfloat16"])
     return _writable(np.from_dlpack(tensor))
 
 

@@ -11,11 +11,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from functools import cache
 from queue import SimpleQueue
 from threading import get_ident
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnmagic.engine.threads import cores, num_threads
 from nnmagic.tracebacks import raise_ignored_interrupt
@@ -61,6 +61,15 @@ def run_on_worker(run: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: wait_without_interrupts(_pools.on_own_thread, run, args)
 
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    class PoolWork(Future[Any]):
+        """What a thread runs for another one, and whether it is to end soon, because that was interrupted."""
+
+        is_stopping: bool
+
+
 _Job = tuple[Callable[..., Any], tuple[Any, ...], "PoolWork"]
 
 
@@ -73,15 +82,17 @@ class _Running(threading.local):
 _running = _Running()
 
 
-class PoolWork(Future[Any]):
-    """What a thread runs for another one, and whether it is to end soon, because that was interrupted."""
+@cache
+def _work_class() -> type[PoolWork]:
+    """Return the class PoolWork: its base takes 4 ms to import, and few programs need threads."""
+    from concurrent.futures import Future
 
-    is_stopping = False
+    return type("PoolWork", (Future,), {"is_stopping": False})
 
 
 def is_stopping() -> bool:
     """Return whether this thread is to end what it runs for another one."""
-    return isinstance(_running.future, PoolWork) and _running.future.is_stopping
+    return getattr(_running.future, "is_stopping", False)
 
 
 class _Pools:
@@ -118,7 +129,7 @@ class _Pools:
                 jobs: SimpleQueue[_Job] = SimpleQueue()
                 start_deep(self._serve, jobs)
                 self._jobs = jobs
-        future = PoolWork()
+        future = _work_class()()
         self._jobs.put((run, args, future))
         return future
 
@@ -196,6 +207,8 @@ def _stop(futures: list[PoolWork]) -> None:
 
 def wait_in_steps(future: Future[Any]) -> None:
     """Wait for a future; an interrupt of the main thread ends it, whenever and wherever it arrives."""
+    from concurrent.futures import wait
+
     while not future.done():
         wait([future], _LONGEST_WAIT)
         if get_ident() == threading.main_thread().ident:
@@ -206,7 +219,7 @@ def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
     """Call ``run(*args)`` on a thread with a C stack for deep recursion, and wait for its end."""
 
     def start() -> PoolWork:
-        future = PoolWork()
+        future = _work_class()()
         start_deep(run_into, future, run, *args)
         return future
 
