@@ -13,6 +13,7 @@
 #   make test-browser   JupyterLab in Chromium, light and dark; pictures of it in screenshots/
 #   make test-array-api   the array API standard's conformance suite; ARRAY_API_TESTS=PATH names a checkout of it
 #   make test-tools   nbconvert, papermill, Jupyter console, marimo, an ipyparallel cluster, an editor, pandas, Sphinx
+#   make test-runtime   nnmagic-runtime, built and installed alone with NumPy
 #   make windows tests in a Python for Windows under Wine; wants Debian's wine64 and gcc-mingw-w64-x86-64
 #   make docs    the documentation, in site/; strict
 #   make lint    style and strict types    make format      put style right
@@ -25,9 +26,9 @@ NOX    := .nox/nox/bin/nox
 # Relay, how long a search lasts and its first seed.
 export JOBS ARRAY_API_TESTS CHROMIUM BENCH ORACLE_PYTHON FUZZ_SECONDS FUZZ_FIRST
 
-.PHONY: demo test test-array-api test-torch test-tools test-oldest test-full stress test-browser windows docs lint format bench cookbook fuzz lab oracle oracle-python clean
+.PHONY: demo test test-array-api test-torch test-tools test-runtime test-oldest test-full stress test-browser windows docs lint format bench cookbook fuzz lab oracle oracle-python clean
 
-demo test test-array-api test-torch test-tools test-oldest windows docs lint format bench cookbook fuzz lab oracle oracle-python: | $(NOX)
+demo test test-array-api test-torch test-tools test-runtime test-oldest windows docs lint format bench cookbook fuzz lab oracle oracle-python: | $(NOX)
 	$(NOX) --session $@
 
 test-full: | $(NOX)

@@ -117,6 +117,19 @@ def wheel(session: nox.Session) -> None:
     session.run(python, str(runner), str(notebook), external=True)
 
 
+@nox.session(name="test-runtime")
+def test_runtime(session: nox.Session) -> None:
+    """Build nnmagic-runtime, install it alone in a new environment, and run there what nnmagic saves."""
+    install(session, ["--editable", ".", "--group", "pytest"], ["build>=1.2"])
+    dist = Path(session.create_tmp()) / "dist"
+    session.run("python", "-m", "build", "--outdir", str(dist), "runtime")
+    folder = Path(session.virtualenv.location).with_name("runtime-clean")
+    session.run("python", "-m", "venv", "--clear", str(folder))
+    python, (built,) = str(python_of(folder)), dist.glob("*.whl")
+    session.run(python, "-m", "pip", "install", "--quiet", str(built), external=True)
+    session.run(*PYTEST, "--full", "tests/runtime", *session.posargs, env={"NNMAGIC_RUNTIME_PYTHON": python})
+
+
 @nox.session(name="test-tools")
 def test_tools(session: nox.Session) -> None:
     """Test nnmagic in what runs notebooks, a cluster, an editor, and libraries that take functions."""

@@ -1,0 +1,52 @@
+"""A Python that has NumPy and nnmagic-runtime, and nothing else: what is installed here is not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "runtime")]
+
+from assemble import assemble  # noqa: E402 - it is in the folder of the runtime
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the interpreter of an environment with the runtime, as it would be installed."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    assemble(site)
+    numpy = Path(np.__file__).parent
+    for each in (numpy, numpy.with_name("numpy.libs")):
+        if each.exists():
+            (site / each.name).symlink_to(each)
+    return folder / "bin" / "python"
+
+
+Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+@pytest.fixture
+def in_runtime(bare_python: Path, tmp_path: Path) -> Callable[[dict[str, Calls]], dict[str, Any]]:
+    """Return what gives the outcomes of calls in the runtime, of the files in this test's folder."""
+
+    def run(calls: dict[str, Calls]) -> dict[str, Any]:
+        (tmp_path / "calls.pickle").write_bytes(pickle.dumps(calls))
+        program = Path(__file__).with_name("outcomes.py")
+        subprocess.run([bare_python, program, tmp_path], check=True, timeout=120, env={})
+        found, loaded = pickle.loads((tmp_path / "found.pickle").read_bytes())
+        installed = {*importlib.metadata.packages_distributions()} - {"numpy", "nnmagic_runtime"}
+        assert not installed & {*loaded}
+        return dict(found)
+
+    return run
