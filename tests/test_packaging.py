@@ -48,7 +48,7 @@ _INSTALLED_AS = {
     "mkdocs": "mkdocs-material",
     "sklearn": "scikit-learn",
 }
-_OURS = {"nnmagic", "tests", "benchmarks", "tools"}
+_OURS = {"nnmagic", "tests", "benchmarks", "tools", "runtime"}
 
 
 def test_the_environment_of_real_relay_has_what_nnmagic_imports() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import pickle
 import subprocess
 import sys
@@ -13,15 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "runtime")]
-
-from assemble import assemble  # noqa: E402 - it is in the folder of the runtime
+from runtime.assemble import assemble
 
 
 @pytest.fixture(scope="session")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the interpreter of an environment with the runtime, as it would be installed."""
+    """Return the interpreter of an environment with the runtime, as it would be installed.
+
+    The variable NNMAGIC_RUNTIME_PYTHON names one in which it is installed.
+    """
+    if python := os.environ.get("NNMAGIC_RUNTIME_PYTHON"):
+        return Path(python)
     folder = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True)
     (site,) = folder.glob("lib/python3*/site-packages")

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import outcome
 
 import nnmagic
 from nnmagic.cache import Content, to_members
+from tests.runtime.outcomes import outcome
 
 pytestmark = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="it is for Linux on x86-64"

@@ -11,7 +11,6 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ import pytest
 
 import nnmagic
 from nnmagic.functions.exporting import archive
-
-sys.path.insert(0, str(Path(__file__).parent))
-from c_programs import CC, CLEAN, Calls, read_header, run
+from tests.functions.exporting.c_programs import CC, CLEAN, Calls, read_header, run
 
 RANDOM = np.random.default_rng(52)
 
