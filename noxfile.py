@@ -128,6 +128,7 @@ def test_runtime(session: nox.Session) -> None:
     python, (built,) = str(python_of(folder)), dist.glob("*.whl")
     session.run(python, "-m", "pip", "install", "--quiet", str(built), external=True)
     session.run(*PYTEST, "--full", "tests/runtime", *session.posargs, env={"NNMAGIC_RUNTIME_PYTHON": python})
+    session.run("python", "tools/runtime_costs.py", python)
 
 
 @nox.session(name="test-tools")

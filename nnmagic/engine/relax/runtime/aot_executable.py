@@ -15,7 +15,6 @@ from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.callbacks import raise_pending
 from nnmagic.engine.relax.runtime.compiled_program import StagesOfProgram
-from nnmagic.engine.relax.runtime.direct_call import Signature, guard_launches, make_direct_call
 from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, out_of_memory
@@ -68,6 +67,8 @@ class AotExecutable(StagesOfProgram):
             general: builds the executable for any integers: sizes of machine code are not negative.
 
         """
+        from nnmagic.engine.relax.runtime.direct_call import guard_launches
+
         self._name = name
         self._function = function
         self.artifact = artifact
@@ -210,6 +211,8 @@ class AotExecutable(StagesOfProgram):
         workspace = entry.small_workspace()
         if workspace is None:
             return None
+        from nnmagic.engine.relax.runtime.direct_call import Signature, make_direct_call
+
         program = Signature(
             parameters=[(array.shape, array.dtype) for array in self._arrays],
             dims=entry.dims,
