@@ -270,7 +270,7 @@ def _link(definition: _Definition, code: Content, assertions: Sequence[Failure])
         run = AotExecutable(
             name, function, artifact, _no_stages, assertions, lengths=lengths, general=_no_compiler
         )
-    except (ValueError, LookupError, TypeError, RuntimeError, struct.error) as error:
+    except (ValueError, LookupError, TypeError, RuntimeError, OSError, struct.error) as error:
         raise engine_error(f"@{name} cannot run here: {reason_of(error)}") from error
     if [*lowered, result] == types:
         return run

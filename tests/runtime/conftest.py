@@ -54,6 +54,7 @@ def in_runtime(bare_python: Path, tmp_path: Path) -> Callable[[dict[str, Calls]]
             "_distutils_hack",
         }
         assert not installed & {*loaded}
+        assert "nnmagic_runtime.nnmagic.relay.expr" not in loaded, "a call needs no Relay: import it later"
         return dict(found)
 
     return run

@@ -44,15 +44,17 @@ def main() -> None:
     import nnmagic_runtime
 
     folder = Path(sys.argv[1])
+    calls = pickle.loads((folder / "calls.pickle").read_bytes())
     found: dict[str, Any] = {}
-    for name, calls in pickle.loads((folder / "calls.pickle").read_bytes()).items():
+    for name in calls:
         try:
-            function = nnmagic_runtime.load(folder / name)
-        except Exception as error:  # noqa: BLE001 - it is compared
+            found[name] = nnmagic_runtime.load(folder / name)
+        except Exception as error:  # noqa: BLE001, PERF203 - it is compared
             found[name] = type(error).__name__, str(error)
-            continue
-        found[name] = [outcome(function, *call) for call in calls]
-    loaded = sorted(name for name in sys.modules if "." not in name)
+    loaded = sorted(sys.modules)
+    for name, function in found.items():
+        if not isinstance(function, tuple):
+            found[name] = [outcome(function, *call) for call in calls[name]]
     (folder / "found.pickle").write_bytes(pickle.dumps((found, loaded)))
 
 
