@@ -19,9 +19,10 @@ from nnmagic.relay.annotations import BACKWARD_LOOP, CUSTOM_VJP, LOOP, CustomRul
 from nnmagic.relay.gradients import blocks
 from nnmagic.relay.gradients.activity import Activity, FunctionActivity
 from nnmagic.relay.gradients.cotangents import Cotangents
-from nnmagic.relay.gradients.counted_loops import CountedRecursion, counted_loop
+from nnmagic.relay.gradients.counted_loops import CountedRecursion
 from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.expansions import expand
+from nnmagic.relay.gradients.open_loops import Loops
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
@@ -50,14 +51,15 @@ class Backward:
     """The backward passes of the functions of a module, which must be typed and in A-normal form."""
 
     def __init__(self, module: Module, taken: set[str], diagnostics: Diagnostics) -> None:
-        self.functions = module.functions
+        self.functions = dict(module.functions)
         self.data_types = DataTypes(module.types, self.new_name)
-        self.activity = Activity(module.functions, self.data_types)
+        self.activity = Activity(self.functions, self.data_types)
         self.diagnostics = diagnostics
         self.taken = taken
         self.made: dict[str, ir.Function] = {}
         self._bindings: dict[ir.Expr, ir.Expr] = {}
         self._helpers: dict[tuple[str, tuple[bool, ...], tuple[bool, ...]], str] = {}
+        self._loops = Loops(self.functions, self.new_name)
         self._taped: dict[tuple[str, tuple[bool, ...], int, int, int | AnyDim], TapedLoop | None] = {}
 
     # -- blocks ----------------------------------------------------------------------------------------
@@ -127,10 +129,12 @@ class Backward:
             # user's backward function takes, which the function itself does not compute.
             if rule is not None and rule.kind == CUSTOM_VJP and rule.functions:
                 return self._call_forward(rule, var, value, scope)
-            loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
-            taped = None if loop is None else self._taped_loop(loop, value, scope)
+            loop, call = None, value
+            if rule is None:
+                loop, call = self._loops.of_call(value, scope.env, self._resolve)
+            taped = None if loop is None else self._taped_loop(loop, call, scope)
             if loop is not None and taped is not None:
-                args = [blocks.rename(arg, scope.env) for arg in value.args]
+                args = [blocks.rename(arg, scope.env) for arg in call.args]
                 result, scope.taped[var] = call_forward(taped, loop, args, scope.env, value.span)
                 return result
         # What a branch reads of an array that changes afterwards could not be read again: the array
@@ -167,7 +171,8 @@ class Backward:
                 self._pull_operator(var, value, scope, tree, cotangents)
             case ir.Call(args=args) if var in scope.taped:
                 parts = call_backward(scope.taped[var], self, tree, value.span)
-                for arg, part in zip(args, parts, strict=True):
+                # A loop whose rounds are counted first has two parameters more, at its beginning.
+                for arg, part in zip(reversed(args), reversed(parts), strict=False):
                     self.add(cotangents, arg, part, scope)
             case ir.Call(op=ir.GlobalVar(name=name)):
                 rule = custom_rule(self.functions[name])

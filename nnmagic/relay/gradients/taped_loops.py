@@ -45,7 +45,7 @@ class TapedLoop:
 
     forward: (carried, fixed, tapes) -> (carried after the last round, tapes). backward: (cotangents of the
     carried values, of the fixed ones, carried fixed values, tapes) -> the cotangents before the first round.
-    tapes: their types.
+    tapes: their types. leaves: the leaf of a parameter whose values each has; None of other values.
     """
 
     loop: CountedRecursion
@@ -53,6 +53,7 @@ class TapedLoop:
     forward: str
     backward: str
     tapes: tuple[TensorType, ...]
+    leaves: tuple[tuple[ir.Var, int] | None, ...]
 
     def leaf_activity(self, param: ir.Var) -> list[bool]:
         """Return which leaves of a parameter are differentiated."""
@@ -87,15 +88,18 @@ def call_forward(
     number = _count(loop, substitution, span)
     if loop.number == ANY:  # below 0, it is no number of rounds
         number = call("maximum", [number, _number(0, span)], span)
-    tapes = [_zeros(tape, loop, env, number, span) for tape in taped.tapes]
+    tapes = []
+    for tape, leaf in zip(taped.tapes, taped.leaves, strict=True):
+        first = None if leaf is None else project(substitution[leaf[0]], type_of(leaf[0]))[leaf[1]]
+        tapes.append(_zeros(tape, first, loop, env, number, span))
     params = (*loop.carried, *loop.fixed)
-    first = ir.Call(
+    rounds = ir.Call(
         ir.GlobalVar(taped.forward, span=span),
         (_number(0, span), *(substitution[param] for param in params), *tapes),
         span=span,
     )
     count = len(loop.carried)
-    results = list(items(first, count + len(tapes)))
+    results = list(items(rounds, count + len(tapes)))
     inner: dict[ir.Expr, ir.Expr] = {
         **substitution,
         **dict(zip(loop.carried, results, strict=False)),
@@ -172,9 +176,9 @@ class LoopTaper:
         # none.
         needed = _free(results)
         taped = [leaf for leaf in (*stored, *products) if leaf in needed]
-        # A tape is one array, a row for each round, so each value must have the same shape in all
-        # rounds.
-        if not all(map(_is_static, taped)):
+        # A tape is one array, a row for each round, so each value must have the same shape in all rounds:
+        # a known one, or that of the parameter before the first.
+        if not all(_is_static(leaf) or (leaf in stored and _keeps_sizes(leaf)) for leaf in taped):
             return None
         tapes = tuple(_tape_type(leaf, loop.number) for leaf in taped)
         variables = [ir.Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
@@ -198,14 +202,18 @@ class LoopTaper:
         self._define(names[1], place, env, (*given, *fixed, *variables), body, given, field_types)
         paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in taped]
         self._define_forward(names[0], round_, paths, tapes)
-        return TapedLoop(loop, self.activity, names[0], names[1], tapes)
+        return TapedLoop(loop, self.activity, names[0], names[1], tapes, tuple(map(stored.get, taped)))
 
     def _is_kept(self, var: ir.Var, value: ir.Expr) -> bool:
         """Return whether a tape has a value: that of an expensive operator, or an element of what changes.
 
         The array that it is read from need not be stored then, of which each round changes an element.
         """
-        return _is_expensive(var, value) or (reads_element(value) and value.args[0] not in self.loop.fixed)
+        if not reads_element(value):
+            return _is_expensive(var, value)
+        read = value.args[0]
+        is_shape = any(each is read and ir.operator_of(of) == "shape_of" for each, of in self.loop.round)
+        return not is_shape and read not in self.loop.fixed
 
     def _pull_round(
         self, env: dict[ir.Expr, ir.Expr], reads: Mapping[ir.Var, ir.Expr]
@@ -372,27 +380,35 @@ def _count(loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | 
 
 def _zeros(
     tape: TensorType,
+    first: ir.Expr | None,
     loop: CountedRecursion,
     env: Mapping[ir.Expr, ir.Expr],
     count: ir.Expr,
     span: Span | None,
 ) -> ir.Expr:
-    """Return an empty tape; one of a named size is made from the array that has it."""
+    """Return an empty tape; one of named sizes is made from the arrays that have them.
+
+    first: a value that has the sizes of a row.
+    """
+    sizes, is_static = list(tape.shape[1:]), all(isinstance(size, int) for size in tape.shape[1:])
     if loop.number == ANY:
         rows = call("expand_dims", [count], span, axis=0)
-        sizes: list[ir.Expr] = [rows, *(ir.constant([dim], "int64", span=span) for dim in tape.shape[1:])]
-        shape = rows if len(sizes) == 1 else call("concatenate", [ir.Tuple(tuple(sizes))], span, axis=0)
-        return call("dyn.full", [ir.constant(0, tape.dtype, span=span), shape], span, shape=None)
-    if loop.sized is None:
-        return call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype)
-    array, axis = loop.sized
-    sums = call("sum", [rename(array, env)], span, axis=[axis], exclude=True)
-    rows = call("cast", [call("zeros_like", [sums], span)], span, dtype=tape.dtype)
-    if len(tape.shape) == 1:
+        if is_static and sizes:
+            rest = [ir.constant([size], "int64", span=span) for size in sizes]
+            rows = call("concatenate", [ir.Tuple((rows, *rest))], span, axis=0)
+        rows = call("dyn.full", [ir.constant(0, tape.dtype, span=span), rows], span, shape=None)
+    elif loop.sized is None:
+        rows = call("zeros", [], span, shape=[tape.shape[0], *(sizes if is_static else ())], dtype=tape.dtype)
+    else:
+        array, axis = loop.sized
+        sums = call("sum", [rename(array, env)], span, axis=[axis], exclude=True)
+        rows = call("cast", [call("zeros_like", [sums], span)], span, dtype=tape.dtype)
+    if not sizes or (is_static and loop.sized is None):
         return rows
-    column = call("expand_dims", [rows], span, axis=1, num_newaxis=len(tape.shape) - 1)
-    row = call("zeros", [], span, shape=list(tape.shape[1:]), dtype=tape.dtype)
-    return call("add", [column, row], span)
+    column = call("expand_dims", [rows], span, axis=1, num_newaxis=len(sizes))
+    row = call("zeros", [], span, shape=sizes, dtype=tape.dtype) if is_static else first
+    assert row is not None
+    return call("add", [column, row if is_static else call("zeros_like", [row], span)], span)
 
 
 def _tape_type(leaf: ir.Var, number: int | AnyDim) -> TensorType:
