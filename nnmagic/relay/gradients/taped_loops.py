@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
@@ -178,7 +178,7 @@ class LoopTaper:
         taped = [leaf for leaf in (*stored, *products) if leaf in needed]
         # A tape is one array, a row for each round, so each value must have the same shape in all rounds:
         # a known one, or that of the parameter before the first.
-        if not all(_is_static(leaf) or (leaf in stored and _keeps_sizes(leaf)) for leaf in taped):
+        if not all(_is_static(leaf) or self._is_made_anew(stored.get(leaf)) for leaf in taped):
             return None
         tapes = tuple(_tape_type(leaf, loop.number) for leaf in taped)
         variables = [ir.Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
@@ -214,6 +214,20 @@ class LoopTaper:
         read = value.args[0]
         is_shape = any(each is read and ir.operator_of(of) == "shape_of" for each, of in self.loop.round)
         return not is_shape and read not in self.loop.fixed
+
+    def _is_made_anew(self, path: tuple[ir.Var, int] | None) -> bool:
+        """Return whether each round makes an array of named sizes, so that a row of it costs no more.
+
+        An array of which rounds change elements may be large.
+        """
+        if path is None or not _keeps_sizes(path[0]):
+            return False
+        value = dict(self.loop.round).get(cast("ir.Var", self.loop.again[path[0]]))
+        return (
+            isinstance(value, ir.Call)
+            and bool(ir.operator_of(value))
+            and Trait.UPDATES not in traits_of(value)
+        )
 
     def _pull_round(
         self, env: dict[ir.Expr, ir.Expr], reads: Mapping[ir.Var, ir.Expr]
