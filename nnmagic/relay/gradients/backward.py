@@ -26,12 +26,11 @@ from nnmagic.relay.gradients.open_loops import Loops
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
-from nnmagic.relay.gradients.vjp_call import VjpCall
+from nnmagic.relay.gradients.vjp_call import VjpCall, terms
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
-from nnmagic.relay.tensor_expr import TensorExpr
-from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, TypeCall
+from nnmagic.relay.types import AnyDim, TupleType, Type, TypeCall
 
 
 @dataclass(slots=True)
@@ -169,11 +168,8 @@ class Backward:
         match value:
             case ir.Call(op=ir.OpRef()):
                 self._pull_operator(var, value, scope, tree, cotangents)
-            case ir.Call(args=args) if var in scope.taped:
-                parts = call_backward(scope.taped[var], self, tree, value.span)
-                # A loop whose rounds are counted first has two parameters more, at its beginning.
-                for arg, part in zip(reversed(args), reversed(parts), strict=False):
-                    self.add(cotangents, arg, part, scope)
+            case ir.Call() if var in scope.taped:
+                self._pull_loop(scope.taped[var], value, scope, tree, cotangents)
             case ir.Call(op=ir.GlobalVar(name=name)):
                 rule = custom_rule(self.functions[name])
                 if rule is None:
@@ -207,6 +203,20 @@ class Backward:
                 )
                 self.diagnostics.error(f"a gradient does not flow through {what}", value.span, hint=hint)
 
+    def _pull_loop(
+        self, tape: TapedCall, value: ir.Call, scope: _Scope, tree: Tree, cotangents: Cotangents
+    ) -> None:
+        """Pass the cotangent of a loop's result on, through its rounds."""
+        loop = tape.taped.loop
+        # A loop whose rounds are counted first has two parameters more, at its beginning.
+        args = dict(zip(reversed(loop.function.params), reversed(value.args), strict=False))
+        so_far = {param: cotangents.take(args[param]) for param in loop.fixed if param in args}
+        found = {param: leaves for param, leaves in so_far.items() if leaves}
+        parts = call_backward(tape, self, tree, found, value.span)
+        for param, part in zip(loop.function.params, parts, strict=True):
+            if param in args:
+                self.add(cotangents, args[param], part, scope)
+
     # -- operators ---------------------------------------------------------------------------------------
 
     def _pull_operator(
@@ -221,7 +231,7 @@ class Backward:
             value.attrs,
             scope.env[var],
             blocks.type_of(var),
-            _terms(tree, blocks.type_of(var)),
+            terms(tree, blocks.type_of(var)),
             [has_leaf(scope.active.get(arg)) for arg in value.args],
             value.span,
         )
@@ -483,14 +493,3 @@ def _only(tree: Tree, active: Tree) -> Tree:
         parts = tree if isinstance(tree, list) else [None] * len(active)
         return [_only(part, own) for part, own in zip(parts, active, strict=True)]
     return tree if active else None
-
-
-def _terms(tree: Tree, type_: Type) -> TensorExpr | list[object] | None:
-    """Return cotangents as terms of their dtypes."""
-    if isinstance(type_, TupleType):
-        parts = tree if isinstance(tree, list) else [None] * len(type_.fields)
-        return [_terms(part, field) for part, field in zip(parts, type_.fields, strict=True)]
-    if tree is None:
-        return None
-    assert isinstance(type_, TensorType)
-    return TensorExpr(tree, type_.dtype, tree.span)

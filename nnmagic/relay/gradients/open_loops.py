@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import LOOP
@@ -123,7 +124,9 @@ def _rounds(
     own = copy_graph(function)
     bindings, counters = _counters(own, place, steps)
     last = copy_graph(function)
-    of_last = {old: counters.get(new, new) for old, new in zip(last.params, own.params, strict=True)}
+    of_last: dict[ir.Expr, ir.Expr] = {
+        old: counters.get(new, new) for old, new in zip(last.params, own.params, strict=True)
+    }
     exit_ = _with_ends(substitute(last.body, of_last), name, lambda _again: None, lambda result: result)
     type_ = TupleType(tuple(type_of(own.params[at]) for at in changed))
 
@@ -135,11 +138,15 @@ def _rounds(
     if exit_ is None or body is None:
         return None
     round_, following = block_of(body), list[ir.Expr](own.params)
-    inner = list(round_.bindings)
-    for index, at in enumerate(changed):
-        var = _variable(own.params[at].name_hint, type_.fields[index])
-        inner.append((var, ir.TupleGetItem(round_.result, index, checked_type=type_.fields[index])))
-        following[at] = var
+    *inner, (whole, value) = round_.bindings
+    if isinstance(value, ir.Tuple):
+        fields = value.fields
+    else:
+        parts = [ir.TupleGetItem(whole, at, checked_type=part) for at, part in enumerate(type_.fields)]
+        names = [_variable(own.params[at].name_hint, type_of(own.params[at])) for at in changed]
+        inner, fields = [*inner, (whole, value), *zip(names, parts, strict=True)], tuple(names)
+    for at, field in zip(changed, fields, strict=True):
+        following[at] = field
     again = with_bindings(inner, _next_round(counted, place, (end, *following), function.ret_type))
     is_round, result = _variable("is_round", _BOOL), _variable("result", function.ret_type)
     bindings.append((is_round, replace(call("less", [place, end], span), checked_type=_BOOL)))
@@ -157,16 +164,15 @@ def _counters(
         param = own.params[at]
         type_ = type_of(param)
         assert isinstance(type_, TensorType)
-        value = place
-        for operator, args, attrs in (
-            ("cast", (), {"dtype": type_.dtype}),
-            ("multiply", (replace(ir.constant(step, type_.dtype), checked_type=type_),), {}),
-            ("add", (param,), {}),
-        ):
-            changed = replace(call(operator, [value, *args], **attrs), checked_type=type_)
-            value = _variable(param.name_hint, type_)
-            bindings.append((value, changed))
-        counters[param] = value
+        passed, added, counter = (_variable(param.name_hint, type_) for _ in range(3))
+        factor = replace(ir.constant(step, type_.dtype), checked_type=type_)
+        calls = (
+            (passed, call("cast", [place], dtype=type_.dtype)),
+            (added, call("multiply", [passed, factor])),
+            (counter, call("add", [param, added])),
+        )
+        bindings += [(var, replace(value, checked_type=type_)) for var, value in calls]
+        counters[param] = counter
     return bindings, counters
 
 
@@ -178,19 +184,20 @@ def _with_ends(
 ) -> ir.Expr | None:
     """Return a block with other ends: calls of itself and results; None leaves out the branch."""
     block = block_of(expr)
-    *before, (last, value) = block.bindings or ((None, None),)
-    if last is not block.result or not (isinstance(value, ir.If) or is_call(value, name)):
-        new, before = result(block.result), list(block.bindings)
-    elif isinstance(value, ir.If):
-        parts = [_with_ends(part, name, again, result) for part in branches(value)]
-        yes, no = parts
+    value = dict(block.bindings[-1:]).get(cast("ir.Var", block.result))
+    before = block.bindings[:-1]
+    new: ir.Expr | None
+    if isinstance(value, ir.If):
+        yes, no = (_with_ends(part, name, again, result) for part in branches(value))
         if yes is None or no is None:
             new = yes or no
         else:
             type_ = type_of(block_of(yes).result)
             new = _bound(replace(value, true_branch=yes, false_branch=no, checked_type=type_))
-    else:
+    elif value is not None and is_call(value, name):
         new = again(value)
+    else:
+        new, before = result(block.result), block.bindings
     return None if new is None else with_bindings(before, new)
 
 

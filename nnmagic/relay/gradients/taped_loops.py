@@ -46,6 +46,7 @@ class TapedLoop:
     forward: (carried, fixed, tapes) -> (carried after the last round, tapes). backward: (cotangents of the
     carried values, of the fixed ones, carried fixed values, tapes) -> the cotangents before the first round.
     tapes: their types. leaves: the leaf of a parameter whose values each has; None of other values.
+    read: the fixed parameters that the backward loop reads.
     """
 
     loop: CountedRecursion
@@ -54,6 +55,7 @@ class TapedLoop:
     backward: str
     tapes: tuple[TensorType, ...]
     leaves: tuple[tuple[ir.Var, int] | None, ...]
+    read: tuple[ir.Var, ...]
 
     def leaf_activity(self, param: ir.Var) -> list[bool]:
         """Return which leaves of a parameter are differentiated."""
@@ -108,16 +110,29 @@ def call_forward(
     return forward_block(loop.exit, inner), TapedCall(taped, substitution, inner, tuple(results[count:]))
 
 
-def call_backward(tape: TapedCall, backward: Backward, seed: Tree, span: Span | None) -> list[Tree]:
-    """Return the cotangents of the arguments of a call; ``seed``: that of its result."""
+def call_backward(
+    tape: TapedCall,
+    backward: Backward,
+    seed: Tree,
+    so_far: Mapping[ir.Var, list[ir.Expr | None]],
+    span: Span | None,
+) -> list[Tree]:
+    """Return the cotangents of the arguments of a call; ``seed``: that of its result.
+
+    so_far: leaves to which those of fixed parameters are added. The rounds do that in place: arrays of zeros,
+    and their sum, would cost each run of an inner loop a whole array.
+    """
     taped, loop = tape.taped, tape.taped.loop
     _, cotangents = backward.of_block(loop.exit, tape.env, dict(taped.activity.active), seed, valued=False)
     params = [*loop.carried, *loop.fixed]
     seeds: list[ir.Expr] = []
     for param in params:
+        cotangents.add(
+            param, tree_of(iter(so_far.get(param, ())), type_of(param)) if param in so_far else None
+        )
         filled = cotangents.filled(param, tape.env[param])
         seeds += [leaf for leaf, active in zip(filled, taped.leaf_activity(param), strict=True) if active]
-    fixed = [tape.args[param] for param in loop.fixed]
+    fixed = [tape.args[param] for param in taped.read]
     result = ir.Call(
         ir.GlobalVar(taped.backward, span=span), (_number(0, span), *seeds, *fixed, *tape.tapes), span=span
     )
@@ -182,7 +197,9 @@ class LoopTaper:
             return None
         tapes = tuple(_tape_type(leaf, loop.number) for leaf in taped)
         variables = [ir.Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
-        fixed = [env[param] for param in loop.fixed]
+        # What is not read again may change in place after this loop.
+        read = tuple(param for param in loop.fixed if param is loop.end or env[param] in needed)
+        fixed = [env[param] for param in read]
         body: ir.Expr = ir.Call(
             ir.GlobalVar(names[1], span=self.span),
             (self._next(place), *results, *fixed, *variables),
@@ -202,7 +219,7 @@ class LoopTaper:
         self._define(names[1], place, env, (*given, *fixed, *variables), body, given, field_types)
         paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in taped]
         self._define_forward(names[0], round_, paths, tapes)
-        return TapedLoop(loop, self.activity, names[0], names[1], tapes, tuple(map(stored.get, taped)))
+        return TapedLoop(loop, self.activity, names[0], names[1], tapes, tuple(map(stored.get, taped)), read)
 
     def _is_kept(self, var: ir.Var, value: ir.Expr) -> bool:
         """Return whether a tape has a value: that of an expensive operator, or an element of what changes.
