@@ -19,6 +19,7 @@ from benchmarks.cases import (
     rows,
     training,
     training_networks,
+    training_series,
     transforms,
     vocabulary,
 )
@@ -40,6 +41,7 @@ ROWS: tuple[Row, ...] = (
     *named_sizes.ROWS,
     *training.ROWS,
     *training_networks.ROWS,
+    *training_series.ROWS,
     *compiling.ROWS,
     *vocabulary.ROWS,
 )

@@ -19,18 +19,18 @@ from nnmagic.relay.annotations import BACKWARD_LOOP, CUSTOM_VJP, LOOP, CustomRul
 from nnmagic.relay.gradients import blocks
 from nnmagic.relay.gradients.activity import Activity, FunctionActivity
 from nnmagic.relay.gradients.cotangents import Cotangents
-from nnmagic.relay.gradients.counted_loops import CountedRecursion, counted_loop
+from nnmagic.relay.gradients.counted_loops import CountedRecursion
 from nnmagic.relay.gradients.data_types import DataTypes
 from nnmagic.relay.gradients.expansions import expand
+from nnmagic.relay.gradients.open_loops import Loops
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
-from nnmagic.relay.gradients.vjp_call import VjpCall
+from nnmagic.relay.gradients.vjp_call import VjpCall, terms
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.structure.tuple_trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
-from nnmagic.relay.tensor_expr import TensorExpr
-from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type, TypeCall
+from nnmagic.relay.types import AnyDim, TupleType, Type, TypeCall
 
 
 @dataclass(slots=True)
@@ -50,14 +50,15 @@ class Backward:
     """The backward passes of the functions of a module, which must be typed and in A-normal form."""
 
     def __init__(self, module: Module, taken: set[str], diagnostics: Diagnostics) -> None:
-        self.functions = module.functions
+        self.functions = dict(module.functions)
         self.data_types = DataTypes(module.types, self.new_name)
-        self.activity = Activity(module.functions, self.data_types)
+        self.activity = Activity(self.functions, self.data_types)
         self.diagnostics = diagnostics
         self.taken = taken
         self.made: dict[str, ir.Function] = {}
         self._bindings: dict[ir.Expr, ir.Expr] = {}
         self._helpers: dict[tuple[str, tuple[bool, ...], tuple[bool, ...]], str] = {}
+        self._loops = Loops(self.functions, self.new_name)
         self._taped: dict[tuple[str, tuple[bool, ...], int, int, int | AnyDim], TapedLoop | None] = {}
 
     # -- blocks ----------------------------------------------------------------------------------------
@@ -127,10 +128,12 @@ class Backward:
             # user's backward function takes, which the function itself does not compute.
             if rule is not None and rule.kind == CUSTOM_VJP and rule.functions:
                 return self._call_forward(rule, var, value, scope)
-            loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
-            taped = None if loop is None else self._taped_loop(loop, value, scope)
+            loop, call = None, value
+            if rule is None:
+                loop, call = self._loops.of_call(value, scope.env, self._resolve)
+            taped = None if loop is None else self._taped_loop(loop, call, scope)
             if loop is not None and taped is not None:
-                args = [blocks.rename(arg, scope.env) for arg in value.args]
+                args = [blocks.rename(arg, scope.env) for arg in call.args]
                 result, scope.taped[var] = call_forward(taped, loop, args, scope.env, value.span)
                 return result
         # What a branch reads of an array that changes afterwards could not be read again: the array
@@ -165,10 +168,8 @@ class Backward:
         match value:
             case ir.Call(op=ir.OpRef()):
                 self._pull_operator(var, value, scope, tree, cotangents)
-            case ir.Call(args=args) if var in scope.taped:
-                parts = call_backward(scope.taped[var], self, tree, value.span)
-                for arg, part in zip(args, parts, strict=True):
-                    self.add(cotangents, arg, part, scope)
+            case ir.Call() if var in scope.taped:
+                self._pull_loop(scope.taped[var], value, scope, tree, cotangents)
             case ir.Call(op=ir.GlobalVar(name=name)):
                 rule = custom_rule(self.functions[name])
                 if rule is None:
@@ -202,6 +203,20 @@ class Backward:
                 )
                 self.diagnostics.error(f"a gradient does not flow through {what}", value.span, hint=hint)
 
+    def _pull_loop(
+        self, tape: TapedCall, value: ir.Call, scope: _Scope, tree: Tree, cotangents: Cotangents
+    ) -> None:
+        """Pass the cotangent of a loop's result on, through its rounds."""
+        loop = tape.taped.loop
+        # A loop whose rounds are counted first has two parameters more, at its beginning.
+        args = dict(zip(reversed(loop.function.params), reversed(value.args), strict=False))
+        so_far = {param: cotangents.take(args[param]) for param in loop.fixed if param in args}
+        found = {param: leaves for param, leaves in so_far.items() if leaves}
+        parts = call_backward(tape, self, tree, found, value.span)
+        for param, part in zip(loop.function.params, parts, strict=True):
+            if param in args:
+                self.add(cotangents, args[param], part, scope)
+
     # -- operators ---------------------------------------------------------------------------------------
 
     def _pull_operator(
@@ -216,7 +231,7 @@ class Backward:
             value.attrs,
             scope.env[var],
             blocks.type_of(var),
-            _terms(tree, blocks.type_of(var)),
+            terms(tree, blocks.type_of(var)),
             [has_leaf(scope.active.get(arg)) for arg in value.args],
             value.span,
         )
@@ -478,14 +493,3 @@ def _only(tree: Tree, active: Tree) -> Tree:
         parts = tree if isinstance(tree, list) else [None] * len(active)
         return [_only(part, own) for part, own in zip(parts, active, strict=True)]
     return tree if active else None
-
-
-def _terms(tree: Tree, type_: Type) -> TensorExpr | list[object] | None:
-    """Return cotangents as terms of their dtypes."""
-    if isinstance(type_, TupleType):
-        parts = tree if isinstance(tree, list) else [None] * len(type_.fields)
-        return [_terms(part, field) for part, field in zip(parts, type_.fields, strict=True)]
-    if tree is None:
-        return None
-    assert isinstance(type_, TensorType)
-    return TensorExpr(tree, type_.dtype, tree.span)

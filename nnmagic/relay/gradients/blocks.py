@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -36,6 +36,13 @@ def block_of(expr: ir.Expr) -> LetBlock:
         bindings.append((expr.var, expr.value))
         expr = expr.body
     return LetBlock(tuple(bindings), expr)
+
+
+def with_bindings(bindings: Sequence[tuple[ir.Var, ir.Expr]], body: ir.Expr) -> ir.Expr:
+    """Return an expression behind bindings."""
+    for var, value in reversed(bindings):
+        body = ir.Let(var, value, body, checked_type=body.checked_type)
+    return body
 
 
 def branches(expr: ir.If | ir.Match) -> list[ir.Expr]:
@@ -93,12 +100,8 @@ def with_reads(expr: ir.If) -> tuple[ir.If, list[ir.Var]]:
     for body, reads in zip(bodies, kept, strict=True):
         fields = (body.result, *(var if var in reads else _zero(var) for var in names))
         whole = ir.Var("kept", type_, checked_type=type_)
-        result: ir.Expr = whole
-        for var, value in reversed(
-            (*body.bindings, (whole, ir.Tuple(fields, span=expr.span, checked_type=type_)))
-        ):
-            result = ir.Let(var, value, result, checked_type=type_)
-        made.append(result)
+        kept_values = ir.Tuple(fields, span=expr.span, checked_type=type_)
+        made.append(with_bindings((*body.bindings, (whole, kept_values)), whole))
     return ir.If(expr.cond, made[0], made[1], span=expr.span, checked_type=type_), names
 
 

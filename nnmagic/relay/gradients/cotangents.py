@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from nnmagic.relay.expr import Expr, Var
 from nnmagic.relay.gradients.blocks import type_of
@@ -53,6 +54,12 @@ class Cotangents:
         # The sum replaces its terms: a second question computes it no second time.
         self._parts[var] = [[] if total is None else [total] for total in sums]
         return tree_of(iter(sums), type_)
+
+    def take(self, var: Expr) -> list[Expr | None]:
+        """Return the leaves of a variable's cotangent so far, once: what adds to them gives them back."""
+        taken = self.leaves(var) if isinstance(var, Var) and var in self._parts else []
+        self._parts.pop(cast("Var", var), None)
+        return taken
 
     def pop_slices(self, var: Var) -> list[IndexedSlice]:
         """Return the contributions to a tensor, once, if each is a slice of it; else none."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnmagic.relay.expr import Call, Constant, Expr, Function, If, Let, Var, operator_of
-from nnmagic.relay.gradients.blocks import LetBlock, block_of, type_of
+from nnmagic.relay.expr import Call, Constant, Expr, Function, If, Var, operator_of
+from nnmagic.relay.gradients.blocks import LetBlock, block_of, type_of, with_bindings
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.structure.callgraph import is_call, mentions
 from nnmagic.relay.structure.tuple_trees import leaf_types
@@ -48,12 +48,6 @@ def _sized_end(
     return end, sized, None if sized is None else _dim(sized)
 
 
-def _with_bindings(bindings: Sequence[tuple[Var, Expr]], body: Expr) -> Expr:
-    for var, value in reversed(bindings):
-        body = Let(var, value, body)
-    return body
-
-
 # A second call of itself would make the function a tree recursion. The number of rounds is the ceiling of
 # ``(end - start) / step``; a named size is that of rounds 0, 1, ... only, as a tape has a row for each index
 # of that axis. The bindings ahead of the test run in the last, failed test as well: the exit may read them.
@@ -84,7 +78,7 @@ def counted_loop(
         value = substitution.get(expr, expr)
         if value in fixed and isinstance(value, Var):
             value = resolve(env[value])
-        return _integer(value)
+        return integer(value)
 
     condition = substitution.get(decision.cond, decision.cond)
     if not isinstance(condition, Call) or not _is_operator(condition, "less"):
@@ -93,8 +87,8 @@ def counted_loop(
     if not isinstance(counter, Var) or counter not in following:
         return None
     inner = substitution | dict[Expr, Expr](again.bindings)
-    step = _increment(counter, inner.get(following[counter]), lambda expr: number_of(inner.get(expr, expr)))
-    start = _integer(resolve(env[counter]))
+    step = increment(counter, inner.get(following[counter]), lambda expr: number_of(inner.get(expr, expr)))
+    start = integer(resolve(env[counter]))
     if start is None or step is None:
         return None
     number: int | AnyDim | None = number_of(last)
@@ -113,7 +107,7 @@ def counted_loop(
     carried = tuple(param for param in function.params if param not in fixed and param is not counter)
     if not all(isinstance(leaf, TensorType) for param in carried for leaf in leaf_types(type_of(param))):
         return None
-    exit_ = _with_bindings(before, decision.false_branch)
+    exit_ = with_bindings(before, decision.false_branch)
     rounds = (*before, *again.bindings[:-1])
     return CountedRecursion(
         function, number, sized, end, counter, start, step, carried, fixed, rounds, following, exit_
@@ -132,14 +126,14 @@ def _is_operator(expr: Expr, name: str) -> bool:
     return operator_of(expr) == name
 
 
-def _integer(expr: Expr) -> int | None:
+def integer(expr: Expr) -> int | None:
     """Return the value of an integer constant of rank 0."""
     if isinstance(expr, Constant) and expr.data.shape == () and expr.data.dtype.kind in "iu":
         return int(expr.data)
     return None
 
 
-def _increment(counter: Var, value: Expr | None, number_of: Callable[[Expr], int | None]) -> int | None:
+def increment(counter: Var, value: Expr | None, number_of: Callable[[Expr], int | None]) -> int | None:
     """Return the positive number that a value adds to the counter."""
     if value is None or not _is_operator(value, "add"):
         return None
@@ -156,7 +150,7 @@ def _size_source(expr: Expr, resolve: Callable[[Expr], Expr]) -> tuple[Expr, int
         return None
     assert isinstance(value, Call)
     sizes, axis = (resolve(arg) for arg in value.args)
-    number = _integer(axis)
+    number = integer(axis)
     if number is None or not _is_operator(sizes, "shape_of"):
         return None
     assert isinstance(sizes, Call)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
@@ -45,7 +45,8 @@ class TapedLoop:
 
     forward: (carried, fixed, tapes) -> (carried after the last round, tapes). backward: (cotangents of the
     carried values, of the fixed ones, carried fixed values, tapes) -> the cotangents before the first round.
-    tapes: their types.
+    tapes: their types. leaves: the leaf of a parameter whose values each has; None of other values.
+    read: the fixed parameters that the backward loop reads.
     """
 
     loop: CountedRecursion
@@ -53,6 +54,8 @@ class TapedLoop:
     forward: str
     backward: str
     tapes: tuple[TensorType, ...]
+    leaves: tuple[tuple[ir.Var, int] | None, ...]
+    read: tuple[ir.Var, ...]
 
     def leaf_activity(self, param: ir.Var) -> list[bool]:
         """Return which leaves of a parameter are differentiated."""
@@ -87,15 +90,18 @@ def call_forward(
     number = _count(loop, substitution, span)
     if loop.number == ANY:  # below 0, it is no number of rounds
         number = call("maximum", [number, _number(0, span)], span)
-    tapes = [_zeros(tape, loop, env, number, span) for tape in taped.tapes]
+    tapes = []
+    for tape, leaf in zip(taped.tapes, taped.leaves, strict=True):
+        first = None if leaf is None else project(substitution[leaf[0]], type_of(leaf[0]))[leaf[1]]
+        tapes.append(_zeros(tape, first, loop, env, number, span))
     params = (*loop.carried, *loop.fixed)
-    first = ir.Call(
+    rounds = ir.Call(
         ir.GlobalVar(taped.forward, span=span),
         (_number(0, span), *(substitution[param] for param in params), *tapes),
         span=span,
     )
     count = len(loop.carried)
-    results = list(items(first, count + len(tapes)))
+    results = list(items(rounds, count + len(tapes)))
     inner: dict[ir.Expr, ir.Expr] = {
         **substitution,
         **dict(zip(loop.carried, results, strict=False)),
@@ -104,16 +110,29 @@ def call_forward(
     return forward_block(loop.exit, inner), TapedCall(taped, substitution, inner, tuple(results[count:]))
 
 
-def call_backward(tape: TapedCall, backward: Backward, seed: Tree, span: Span | None) -> list[Tree]:
-    """Return the cotangents of the arguments of a call; ``seed``: that of its result."""
+def call_backward(
+    tape: TapedCall,
+    backward: Backward,
+    seed: Tree,
+    so_far: Mapping[ir.Var, list[ir.Expr | None]],
+    span: Span | None,
+) -> list[Tree]:
+    """Return the cotangents of the arguments of a call; ``seed``: that of its result.
+
+    so_far: leaves to which those of fixed parameters are added. The rounds do that in place: arrays of zeros,
+    and their sum, would cost each run of an inner loop a whole array.
+    """
     taped, loop = tape.taped, tape.taped.loop
     _, cotangents = backward.of_block(loop.exit, tape.env, dict(taped.activity.active), seed, valued=False)
     params = [*loop.carried, *loop.fixed]
     seeds: list[ir.Expr] = []
     for param in params:
+        cotangents.add(
+            param, tree_of(iter(so_far.get(param, ())), type_of(param)) if param in so_far else None
+        )
         filled = cotangents.filled(param, tape.env[param])
         seeds += [leaf for leaf, active in zip(filled, taped.leaf_activity(param), strict=True) if active]
-    fixed = [tape.args[param] for param in loop.fixed]
+    fixed = [tape.args[param] for param in taped.read]
     result = ir.Call(
         ir.GlobalVar(taped.backward, span=span), (_number(0, span), *seeds, *fixed, *tape.tapes), span=span
     )
@@ -172,13 +191,15 @@ class LoopTaper:
         # none.
         needed = _free(results)
         taped = [leaf for leaf in (*stored, *products) if leaf in needed]
-        # A tape is one array, a row for each round, so each value must have the same shape in all
-        # rounds.
-        if not all(map(_is_static, taped)):
+        # A tape is one array, a row for each round, so each value must have the same shape in all rounds:
+        # a known one, or that of the parameter before the first.
+        if not all(_is_static(leaf) or self._is_made_anew(stored.get(leaf)) for leaf in taped):
             return None
         tapes = tuple(_tape_type(leaf, loop.number) for leaf in taped)
         variables = [ir.Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
-        fixed = [env[param] for param in loop.fixed]
+        # What is not read again may change in place after this loop.
+        read = tuple(param for param in loop.fixed if param is loop.end or env[param] in needed)
+        fixed = [env[param] for param in read]
         body: ir.Expr = ir.Call(
             ir.GlobalVar(names[1], span=self.span),
             (self._next(place), *results, *fixed, *variables),
@@ -198,14 +219,32 @@ class LoopTaper:
         self._define(names[1], place, env, (*given, *fixed, *variables), body, given, field_types)
         paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in taped]
         self._define_forward(names[0], round_, paths, tapes)
-        return TapedLoop(loop, self.activity, names[0], names[1], tapes)
+        return TapedLoop(loop, self.activity, names[0], names[1], tapes, tuple(map(stored.get, taped)), read)
 
     def _is_kept(self, var: ir.Var, value: ir.Expr) -> bool:
         """Return whether a tape has a value: that of an expensive operator, or an element of what changes.
 
         The array that it is read from need not be stored then, of which each round changes an element.
         """
-        return _is_expensive(var, value) or (reads_element(value) and value.args[0] not in self.loop.fixed)
+        if not reads_element(value):
+            return _is_expensive(var, value)
+        read = value.args[0]
+        is_shape = any(each is read and ir.operator_of(of) == "shape_of" for each, of in self.loop.round)
+        return not is_shape and read not in self.loop.fixed
+
+    def _is_made_anew(self, path: tuple[ir.Var, int] | None) -> bool:
+        """Return whether each round makes an array of named sizes, so that a row of it costs no more.
+
+        An array of which rounds change elements may be large.
+        """
+        if path is None or not _keeps_sizes(path[0]):
+            return False
+        value = dict(self.loop.round).get(cast("ir.Var", self.loop.again[path[0]]))
+        return (
+            isinstance(value, ir.Call)
+            and bool(ir.operator_of(value))
+            and Trait.UPDATES not in traits_of(value)
+        )
 
     def _pull_round(
         self, env: dict[ir.Expr, ir.Expr], reads: Mapping[ir.Var, ir.Expr]
@@ -372,27 +411,35 @@ def _count(loop: CountedRecursion, env: Mapping[ir.Expr, ir.Expr], span: Span | 
 
 def _zeros(
     tape: TensorType,
+    first: ir.Expr | None,
     loop: CountedRecursion,
     env: Mapping[ir.Expr, ir.Expr],
     count: ir.Expr,
     span: Span | None,
 ) -> ir.Expr:
-    """Return an empty tape; one of a named size is made from the array that has it."""
+    """Return an empty tape; one of named sizes is made from the arrays that have them.
+
+    first: a value that has the sizes of a row.
+    """
+    sizes, is_static = list(tape.shape[1:]), all(isinstance(size, int) for size in tape.shape[1:])
     if loop.number == ANY:
         rows = call("expand_dims", [count], span, axis=0)
-        sizes: list[ir.Expr] = [rows, *(ir.constant([dim], "int64", span=span) for dim in tape.shape[1:])]
-        shape = rows if len(sizes) == 1 else call("concatenate", [ir.Tuple(tuple(sizes))], span, axis=0)
-        return call("dyn.full", [ir.constant(0, tape.dtype, span=span), shape], span, shape=None)
-    if loop.sized is None:
-        return call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype)
-    array, axis = loop.sized
-    sums = call("sum", [rename(array, env)], span, axis=[axis], exclude=True)
-    rows = call("cast", [call("zeros_like", [sums], span)], span, dtype=tape.dtype)
-    if len(tape.shape) == 1:
+        if is_static and sizes:
+            rest = [ir.constant([size], "int64", span=span) for size in sizes]
+            rows = call("concatenate", [ir.Tuple((rows, *rest))], span, axis=0)
+        rows = call("dyn.full", [ir.constant(0, tape.dtype, span=span), rows], span, shape=None)
+    elif loop.sized is None:
+        rows = call("zeros", [], span, shape=[tape.shape[0], *(sizes if is_static else ())], dtype=tape.dtype)
+    else:
+        array, axis = loop.sized
+        sums = call("sum", [rename(array, env)], span, axis=[axis], exclude=True)
+        rows = call("cast", [call("zeros_like", [sums], span)], span, dtype=tape.dtype)
+    if not sizes or (is_static and loop.sized is None):
         return rows
-    column = call("expand_dims", [rows], span, axis=1, num_newaxis=len(tape.shape) - 1)
-    row = call("zeros", [], span, shape=list(tape.shape[1:]), dtype=tape.dtype)
-    return call("add", [column, row], span)
+    column = call("expand_dims", [rows], span, axis=1, num_newaxis=len(sizes))
+    row = call("zeros", [], span, shape=sizes, dtype=tape.dtype) if is_static else first
+    assert row is not None
+    return call("add", [column, row if is_static else call("zeros_like", [row], span)], span)
 
 
 def _tape_type(leaf: ir.Var, number: int | AnyDim) -> TensorType:

@@ -136,7 +136,7 @@ def pullback(
         ]
         flow_params.append(nest(tree_of(iter(full), type_of(param))))
     helpers = {
-        **{key: helper for key, helper in prepared.functions.items() if key != name},
+        **{key: helper for key, helper in backward.functions.items() if key != name},
         **backward.made,
         **data_types.functions,
     }

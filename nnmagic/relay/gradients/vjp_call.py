@@ -13,6 +13,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs, Call, Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.op_call import TypedCall
+from nnmagic.relay.structure.tuple_trees import Tree
 from nnmagic.relay.tensor_expr import NARROW, TensorExpr, call_with_type
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type
 
@@ -283,3 +284,14 @@ class VjpCall(TypedCall):
         for axis in axes:
             term = term.op("expand_dims", axis=axis)
         return term
+
+
+def terms(tree: Tree, type_: Type) -> TensorExpr | list[object] | None:
+    """Return cotangents as terms of their dtypes."""
+    if isinstance(type_, TupleType):
+        parts = tree if isinstance(tree, list) else [None] * len(type_.fields)
+        return [terms(part, field) for part, field in zip(parts, type_.fields, strict=True)]
+    if tree is None:
+        return None
+    assert isinstance(type_, TensorType)
+    return TensorExpr(tree, type_.dtype, tree.span)

@@ -266,6 +266,12 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("nn.upsampling", [(1, 2, 3, 4)], {"scale_h": 2.0, "scale_w": 3.0}),
     ("nn.upsampling", [(1, 2, 3, 4)], {"scale_h": 2.0, "scale_w": 2.0, "method": "bilinear",
                                        "align_corners": True}),
+    *(("vision.roi_align", [(2, 2, 6, 5), np.array([[0, 1.3, 0.4, 7.1, 9.2], [1, -3.5, 2.2, 4.9, 3.1]])],
+       {"pooled_size": (2, 3), "spatial_scale": 0.5, "sample_ratio": 2, "mode": mode})
+      for mode in ("avg", "max")),
+    ("stft", [(2, 11), (4,)], {"n_fft": 4, "hop_length": 3, "win_length": 4}),
+    ("stft", [(9,), (3,)],
+     {"n_fft": 5, "hop_length": 2, "win_length": 3, "normalized": True, "onesided": False}),
     ("dft", [(2, 5), (2, 5)], {}),
     ("dft", [(2, 4), (2, 4)], {"inverse": True}),
     ("numpy.fft", [(2, 5, 2)], {"axis": 1, "pairs": True}),

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from nnmagic.relay.expr import Tuple, TupleGetItem, constant
-from nnmagic.relay.gradients.registry import refuse, rule, zero
+from nnmagic.relay.expr import Expr, Tuple, TupleGetItem, constant
+from nnmagic.relay.gradients.registry import expansion, refuse, rule, zero
 from nnmagic.relay.gradients.vjp_call import Contribution, VjpCall
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.calls import call
@@ -16,9 +16,9 @@ from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 
 refuse("it selects elements in an order that has no rule", "unique")
-refuse("it has no rule", "stft")
 refuse("what a function of Python computes is not known: give it a rule, custom_vjp", "python.callback")
-refuse("it selects boxes", *(name for name in OPERATORS if name.startswith("vision.")))
+boxes = (name for name in OPERATORS if name.startswith("vision.") and name != "vision.roi_align")
+refuse("it selects boxes", *boxes)
 refuse("it computes with quantized numbers", *(name for name in OPERATORS if name.startswith("qnn.")))
 zero("random.threefry_generate", "numpy.random.bits_like", "random.threefry_split", "numpy.pcg64_seed")
 
@@ -75,6 +75,24 @@ def _interpolation(p: VjpCall, letters: Sequence[str], place: int, size: int, co
             "strided_slice", begin=[0] * len(axes), end=ones, strides=ones, axes=axes
         )
     return spread_grad.reshape([size, count])
+
+
+@expansion("stft")
+def _stft(p: VjpCall) -> Expr:
+    """Multiply frames by the window and by the waves of each frequency."""
+    size, hop, width = (int(cast("int", p.attrs[name])) for name in ("n_fft", "hop_length", "win_length"))
+    hop, width, axis = hop if hop > 0 else size // 4, width if width > 0 else size, p.rank() - 1
+    count = ((p.size(0, axis) - size) // hop + 1).op("expand_dims", axis=0)
+    ones = p.call("dyn.full", p.array(1, "int64"), count, shape=None, dtype="int64")
+    starts = (ones.op("cumsum", axis=0) - 1) * hop
+    places = starts.op("expand_dims", axis=1) + p.array(np.arange(width), "int64")
+    frames = p.x(0).op("take", places, axis=axis, mode="fast") * p.x(1).cast(p.tensor(0).dtype)
+    rows = size // 2 + 1 if p.attrs["onesided"] else size
+    turns = np.exp(-2j * np.pi / width * np.outer(np.arange(width), np.arange(rows)))
+    waves = np.stack([turns.real, turns.imag], axis=-1) / (size**0.5 if p.attrs["normalized"] else 1)
+    spectra = frames.op("nn.matmul", p.array(waves.reshape(width, 2 * rows), p.tensor(0).dtype))
+    parted = spectra.reshape([0] * (axis + 1) + [rows, 2])
+    return parted.transpose([*range(axis), axis + 1, axis, axis + 2]).expr
 
 
 @rule("dft")

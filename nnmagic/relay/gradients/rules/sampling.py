@@ -161,3 +161,33 @@ def _crop_and_resize(p: VjpCall) -> Expr:
         float(cast("float", p.attrs["extrapolation_value"])), whole
     )
     return _from_plain(p, filled, "HW").cast(cast("str", p.out_type.dtype)).expr  # type: ignore[union-attr]
+
+
+@expansion("vision.roi_align")
+def _roi_align(p: VjpCall) -> Expr:
+    """Average, or take the largest of, samples in each bin of a region."""
+    ratio, scale = int(cast("int", p.attrs["sample_ratio"])), cast("float", p.attrs["spatial_scale"])
+    if ratio <= 0:
+        raise p.unsupported("how many samples a bin has depends on its region", "give a sample_ratio above 0")
+    pooled = [int(cast("int", size)) for size in cast("Sequence[object]", p.attrs["pooled_size"])]
+    x, regions = _to_plain(p, p.x(0), "HW"), p.x(1)
+    taps, beyond = [], None
+    for axis, (letter, count) in enumerate(zip("HW", (pooled[0], pooled[-1]), strict=True)):
+        size = _size(p, letter, regions.dtype)
+        start, end = (
+            regions.op("take", p.array([column], "int64"), axis=1) * scale for column in (2 - axis, 4 - axis)
+        )
+        bins = (end - start).maximum(1) / count
+        at = start + bins * p.array((np.arange(count * ratio) + 0.5) / ratio, regions.dtype)
+        at = at.op("expand_dims", axis=2 if axis == 0 else 1)
+        outside = (at < -1) | (at > size)
+        beyond = outside if beyond is None else beyond | outside
+        taps.append(_around(at.maximum(0).minimum(size - 1), size, "bilinear", checked=False))
+    last = p.size(0, str(p.attrs["layout"]).index("N")).cast(regions.dtype) - 1
+    image = regions.op("take", p.array([0], "int64"), axis=1).maximum(0).minimum(last).op("trunc")
+    assert beyond is not None
+    samples = _weigh(p, x, image.op("expand_dims", axis=2), taps)
+    kept = beyond.op("expand_dims", axis=-1).choose(0, samples)
+    divided = kept.reshape([0, pooled[0], ratio, pooled[-1], ratio, -1])
+    best = divided.op("mean" if p.attrs["mode"] == "avg" else "max", axis=[2, 4])
+    return _from_plain(p, best, "HW").expr
