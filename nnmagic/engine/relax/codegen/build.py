@@ -28,14 +28,13 @@ from nnmagic.engine.relax.codegen import (
     relax_pipeline,
     stage_texts,
 )
-from nnmagic.engine.relax.codegen.aot.cell_memory import cell_functions
 from nnmagic.engine.relax.codegen.aot.entry import emit_entry, emit_release
 from nnmagic.engine.relax.codegen.aot.functions import (
     emit_functions,
+    emit_support,
     function_variables,
     lower_to_pointer_args,
 )
-from nnmagic.engine.relax.codegen.aot.heap import heap_functions
 from nnmagic.engine.relax.codegen.aot.program import KernelCall
 from nnmagic.engine.relax.codegen.aot.remarks import find_remarks
 from nnmagic.engine.relax.codegen.aot.small_kernels import join_kernels, kernels_of_loops
@@ -149,7 +148,7 @@ def build_with_clock(done: RelaxProgram, target: tvm.target.Target, opt_level: i
     entries, _ = _emit({ENTRY: program}, target, opt_level)
     code = [*done.artifact.code]
     if done._entry_part is not None:
-        (entry,) = compile_parts((), entries, target, apart=True)
+        *_, entry = compile_parts((), entries, target, apart=True)
         code[done._entry_part] = entry.code
     else:
         called = {step.kernel for step in program.clocked or ()}
@@ -273,11 +272,7 @@ def _emit(programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_lev
             left = symbol + RELEASE
             entries.append((ir.GlobalVar(left), emit_release(left)))
         entries.append((ir.GlobalVar(symbol), entry))
-    if any(program.uses_heap or program.entry.left for program in programs.values()):
-        entries[:0] = heap_functions()
-    if any(program.has_cells for program in programs.values()):
-        entries[:0] = cell_functions()
-    return entries, own
+    return [*emit_support(programs.values()), *entries], own
 
 
 def _compile_stubs(code: Sequence[bytes]) -> list[ObjectCode]:

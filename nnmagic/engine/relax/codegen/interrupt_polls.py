@@ -18,7 +18,15 @@ from tvm import tirx
 from nnmagic.engine.relax.runtime.callbacks import POLL
 from nnmagic.engine.relax.runtime.lapack import PREFIX
 from nnmagic.engine.relax.schedules.thread_choice import THREADS
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int, unlikely
+from nnmagic.engine.relax.tir.builders import (
+    FAIL,
+    as_expr,
+    dtype_of,
+    local_array,
+    sequence,
+    static_int,
+    unlikely,
+)
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import collect
 
@@ -62,13 +70,7 @@ _FUNCTIONS = frozenset(
     ]
 )
 
-_FREE, _EXTERN, _THROW = (
-    tvm.ir.Op.get(f"tirx.{name}")
-    for name in ("TVMBackendFreeWorkspace", "call_extern", "tvm_throw_last_error")
-)
-
-#: Leaves a function with -1, as where memory is short.
-_LEAVE = tirx.Evaluate(tvm.ir.Call(_THROW, [], ret_ty=tvm.ir.PrimType("int32")))
+_FREE, _EXTERN = (tvm.ir.Op.get(f"tirx.{name}") for name in ("TVMBackendFreeWorkspace", "call_extern"))
 
 
 _NOTHING = as_expr(0)
@@ -274,7 +276,7 @@ def add_polls(function: PrimFunc, *, windows: bool) -> PrimFunc:
     """Return a function, of which loops are final, with polls where it may take long."""
     budget = _declare("budget")
     this_thread = "GetCurrentThreadId" if windows else "pthread_self"
-    polled = _Poller(budget, [_stop_if_asked(_LEAVE)], _LEAVE, this_thread).visit(function.body)
+    polled = _Poller(budget, [_stop_if_asked(FAIL)], FAIL, this_thread).visit(function.body)
     if not polled.asks:
         return function
     begin = [tirx.AllocBuffer(budget), _store(budget, as_expr(_POLL_WORK))]
@@ -287,7 +289,7 @@ def free_before_leaving(statement: Stmt, frees: Sequence[Stmt] = ()) -> Stmt:
     A parallel loop is a function of its own, which frees only what is allocated in it.
     """
     match statement:
-        case tirx.Evaluate(value=tvm.ir.Call() as call) if call.op == _THROW:
+        case tirx.Evaluate(value=tvm.ir.Call() as call) if call.op == FAIL.value.op:
             return sequence([*reversed(frees), statement])
         case tirx.Return():
             return sequence([*reversed(frees), statement])

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.target import codegen
 
+from nnmagic.engine.relax.codegen.aot.bodies.ends import APART
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
 from nnmagic.engine.relax.codegen.object_files import write_module
@@ -26,7 +28,7 @@ from nnmagic.engine.relax.codegen.selective_passes import (
     hoist_conditions,
     name_common_subexpressions,
 )
-from nnmagic.engine.relax.codegen.shared_rounds import ROUNDS, outline_rounds
+from nnmagic.engine.relax.codegen.shared_rounds import INTERNAL, outline_rounds
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import item_bytes, static_int, unlikely
@@ -251,10 +253,13 @@ def compile_parts(
     """Compile kernels and the functions that call them, of which the last one is the program's entry.
 
     The kernels are compiled in parts: LLVM compiles one while the next is scheduled and lowered. ``apart``
-    puts the entry in its own part, which is compiled first: it may be the largest. Without optimisation there
-    is one part, because each would contain TVM's initialisation code and the parts could not be linked.
+    puts the entry in its own part, which is compiled first: it may be the largest. A function marked as APART
+    has its own, too. Without optimisation there is one part, because each would contain TVM's initialisation
+    code and the parts could not be linked.
     """
     optimised = int(target.attrs.get("opt-level", 0)) > 0
+    alone = [pair for pair in entry if optimised and APART in (pair[1].attrs or {})]
+    entry = [pair for pair in entry if pair not in alone]
     pool = ThreadPoolExecutor(len(cores()))
     try:
         waiting, last = [], []
@@ -272,20 +277,22 @@ def compile_parts(
         if not apart:
             job.update(entry)
         if job:
-            called = _call_by_symbol(job) if waiting or len(entry) > 1 or apart else job
+            called = _call_by_symbol(job) if waiting or len(entry) > 1 or apart or alone else job
             waiting.append(pool.submit(_compile, _lower(called, target), target))
         while wait([*waiting, *last], timeout=0.05).not_done:
             interrupt_safepoint()
-        return [each.result() for each in (*waiting, *last)]
+        compiled = [each.result() for each in (*waiting, *last)]
+        return [*(_compile_alone(*pair, target) for pair in alone), *compiled]
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _call_by_symbol(part: dict[Any, Any]) -> dict[Any, Any]:
-    """Make calls of functions of other parts calls by symbol."""
+    """Make calls of functions that other parts have, or may have, calls by symbol."""
+    internal = {var for var, function in part.items() if INTERNAL in (function.attrs or {})}
 
     def use_symbol(call: Any) -> Any:
-        if not isinstance(call.op, tvm.ir.GlobalVar):
+        if not isinstance(call.op, tvm.ir.GlobalVar) or call.op in internal:
             return call
         return tirx.call_extern(str(call.ty.dtype), _symbol(call.op), *call.args)
 
@@ -327,9 +334,15 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
     named = {
         var: function.with_attr("global_symbol", _symbol(var))
         for var, function in whole.functions_items()
-        if not _is_public(function) and ROUNDS not in function.attrs  # only their module calls rounds
+        if not _is_public(function) and INTERNAL not in function.attrs
     }
     return tvm.IRModule({**dict(whole.functions_items()), **named})
+
+
+@lru_cache(maxsize=8)
+def _compile_alone(var: tvm.ir.GlobalVar, function: tirx.PrimFunc, target: tvm.target.Target) -> ObjectCode:
+    """Compile a function that is the same in many programs, once for each target."""
+    return _compile(_lower({var: function}, target), target)
 
 
 def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:

@@ -14,17 +14,15 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED
 from nnmagic.engine.relax.schedules.thread_choice import THREADS
-from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, sequence
+from nnmagic.engine.relax.tir.builders import FAIL, as_expr, as_pointer, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Node, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 
-#: Marks the function of such a loop's rounds, which only its module calls.
-ROUNDS = "nnmagic.rounds"
+#: Marks a function that only its module calls, as that of such a loop's rounds.
+INTERNAL = "nnmagic.internal"
 
 #: The attributes of a loop's function that its rounds have, too.
 _ATTRS = ("target", "tirx.noalias", POLLED)
-
-_FAIL = tirx.Evaluate(ir.Call(ir.Op.get("tirx.tvm_throw_last_error"), [], ret_ty=ir.PrimType("int32")))
 
 
 def outline_rounds(module: tvm.IRModule) -> tvm.IRModule:
@@ -52,7 +50,7 @@ class _Outlining:
             if loop.kind != tirx.ForKind.PARALLEL:
                 return loop
             status = self._call_rounds(loop.body)
-            round_ = tirx.IfThenElse(tirx.NE(status, tirx.const(0, "int32")), _FAIL, None)
+            round_ = tirx.IfThenElse(tirx.NE(status, tirx.const(0, "int32")), FAIL, None)
             kinds = tirx.ForKind.PARALLEL, tirx.ForKind.SERIAL
             return tirx.IfThenElse(statement.value, *(_loop_of(loop, kind, round_) for kind in kinds))
 
@@ -94,7 +92,7 @@ class _Outlining:
         attrs = {key: self.function.attrs[key] for key in _ATTRS if key in self.function.attrs}
         symbol = ir.GlobalVar(f"{self.name}_rounds{len(self.functions)}")
         function = tirx.PrimFunc(params, whole, ir.PrimType("int32"))
-        self.functions[symbol] = function.with_attr({**attrs, ROUNDS: 1})
+        self.functions[symbol] = function.with_attr({**attrs, INTERNAL: 1})
         return ir.Call(symbol, args, ret_ty=ir.PrimType("int32"))
 
 

@@ -35,7 +35,7 @@ FAILURES = 16
 
 #: Where the state has the details of a failure, the limit of recursion, and whether CPython makes the call
 #: directly.
-_DETAIL, _DEPTH, _LIMIT, _DIRECT = 1, 4, 5, 7
+_DETAIL, _LEVELS, _DIRECT = 1, 4, 6
 
 #: Calls inside calls that the stack of any thread holds.
 _SHALLOW = 1000
@@ -274,8 +274,7 @@ class NativeEntry:
 
     def _set_limit(self, workspace: np.ndarray, depth: int) -> None:
         """Set how deep the call may recurse."""
-        words = self._state_words(workspace)
-        words[_DEPTH], words[_LIMIT] = 0, depth
+        self._state_words(workspace)[_LEVELS] = depth
 
 
 def state_address(workspace: np.ndarray) -> int:

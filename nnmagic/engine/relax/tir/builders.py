@@ -16,6 +16,11 @@ from nnmagic.engine.relax.tir.visitors import collect
 
 _KIND = tirx.ForKind
 
+#: Ends a function with -1: it has failed.
+FAIL = tirx.Evaluate(
+    tvm.ir.Call(tvm.ir.Op.get("tirx.tvm_throw_last_error"), [], ret_ty=tvm.ir.PrimType("int32"))
+)
+
 
 def is_for_gpu() -> bool:
     """Return whether the code that is being built is for a GPU."""

@@ -37,7 +37,7 @@ def test_threads_and_one_core_run_the_same_rounds(name, monkeypatch):
 
     def record(module):
         result = shared_rounds.outline_rounds(module)
-        outlined.extend(each for each in result.functions.values() if shared_rounds.ROUNDS in each.attrs)
+        outlined.extend(each for each in result.functions.values() if shared_rounds.INTERNAL in each.attrs)
         return result
 
     monkeypatch.setattr("nnmagic.engine.relax.codegen.object_code.outline_rounds", record)

@@ -153,6 +153,7 @@ def _run(
     emitter.result_sizes = addresses_of_left
     emitter.use(state, table, first, (begin, at + as_expr(8 * first), workspace))
     if state is not None and program.functions:
+        emitter.levels = state[aot.LEVELS]
         statements.append(tirx.BufferStore(state, emitter.first_budget(), [as_expr(aot.WORK)]))
     if times is not None:
         statements += _begin_times(state, times, program.results[-1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import tvm
 from tvm import tirx
@@ -25,7 +24,7 @@ from nnmagic.engine.relax.codegen.aot.invariant_elements import find_invariant_e
 from nnmagic.engine.relax.codegen.aot.lane_loops import LaneEmitter
 from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, reads_neighbours, runs_known_rounds
 from nnmagic.engine.relax.schedules.machine_model import cpu_model
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, likely, loop, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, likely, loop, sequence, unlikely
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
 
 #: How many vectors of rounds are computed together: the sums of one need not wait for each other.
@@ -48,7 +47,9 @@ class BodyEmitter(CallEmitter):
         for param, argument in zip(function.parameters, self.arguments, strict=True):
             if isinstance(param, aot.Register) or param.kind == "pointer":
                 setup.append(self.assign(param, argument))
-        if function.recursive:
+        if function.recursive and not function.loops and not frame:
+            self.entered = self._calling_region(function.body)
+        elif function.recursive:
             # The depth is checked first: a function that is too deep must not touch its frame.
             setup = [*self._enter(), *setup]
         carried = {dim: self.new_local("int64", dim.name) for dim in function.carried_dims}
@@ -61,8 +62,6 @@ class BodyEmitter(CallEmitter):
             mark, self.end_of_round = mark_cells(self)
             setup += mark
         counted = find_counted_loop(function)
-        if counted is not None and self._calls_short_loops(counted.round):
-            counted = replace(counted, is_innermost=True)
         if not function.loops:
             statements = self._region(function.body)
         elif counted is not None:
@@ -100,7 +99,7 @@ class BodyEmitter(CallEmitter):
         # registers; the outer one polls for interrupts when the budget is spent.
         some = tirx.While(likely(tirx.And(again, first_of(budget) > as_expr(0))), round_)
         # A loop that has ended leaves the poll to those around it: no round needs the flag in a register.
-        poll = tirx.IfThenElse(again, sequence(self._ask(budget)), None)
+        poll = tirx.IfThenElse(unlikely(again), sequence(self._ask(budget)), None)
         return [*begin, tirx.While(again, sequence([some, poll]))]
 
     @property
@@ -108,13 +107,18 @@ class BodyEmitter(CallEmitter):
         """Whether the loop, a part of its caller, ends before a poll for interrupts is due."""
         return self.function.paced_by is not None and self.caller is not None
 
-    def _calls_short_loops(self, region: aot.Region) -> bool:
-        """Return whether the functions that a region calls are short loops, which become a part of it."""
-        calls = [step for step in aot.steps_of(region) if isinstance(step, aot.FunctionCall | aot.KernelCall)]
-        return all(
-            isinstance(call, aot.FunctionCall) and call.callee.is_short and call.callee not in self.variables
-            for call in calls
-        )
+    def _known_work(self, region: aot.Region) -> int | None:
+        """Return the work of a round that calls at most loops of few rounds, which become a part of it."""
+        work = 1
+        for step in aot.steps_of(region):
+            if isinstance(step, aot.FunctionCall):
+                few = find_few_rounds(step, self.variables)
+                if few is None and (not step.callee.is_short or step.callee in self.variables):
+                    return None
+                work += few.work if few is not None else 0
+            elif isinstance(step, aot.KernelCall | aot.CopyArray | aot.ShapeCheck | aot.CloseCells):
+                return None
+        return work
 
     def _short_loop(self, *body: aot.Step) -> list[Stmt]:
         """Emit a loop of a few rounds, with its test before each: LLVM knows some by a single instruction."""
@@ -141,17 +145,18 @@ class BodyEmitter(CallEmitter):
         budget, counter = self._budget(), self.local(counted.counter)
         limit = self.load(counted.limit) if self.stop is None else self.stop
         distance = self.distance(first_of(counter), limit)
-        if counted.is_innermost:
+        lanes = self._rounds_in_lanes(counted, counter, distance)
+        self.work = None if lanes else self._known_work(counted.round)
+        if self.work is not None:
             left = _as_unsigned(limit) - _as_unsigned(first_of(counter))  # exact below the limit
-            count = tirx.reinterpret("int64", tirx.min(left, _as_unsigned(first_of(budget))))
+            share = first_of(budget)
+            if self.work > 1:
+                share = tirx.max(tirx.truncdiv(share, as_expr(self.work)), as_expr(1))
+            count = tirx.reinterpret("int64", tirx.min(left, _as_unsigned(share)))
             piece = [self._poll(budget), *self._rounds(counted, count)]
-            rounds = [tirx.While(first_of(counter) < limit, sequence(piece))]
-        else:
-            rounds = [
-                *self._rounds_in_lanes(counted, counter, distance),
-                *self._rounds(counted, distance, [self.spend(self._work()), self._poll(budget)]),
-            ]
-        return [*rounds, *self._region(counted.end)]
+            return [tirx.While(first_of(counter) < limit, sequence(piece)), *self._region(counted.end)]
+        rounds = self._rounds(counted, distance, [self.spend(self._work()), self._poll(budget)])
+        return [*lanes, *rounds, *self._region(counted.end)]
 
     def _rounds_in_lanes(self, counted: CountedLoop, counter: Buffer, left: PrimExpr) -> list[Stmt]:
         """Run rounds several at a time, if they are independent and have sums of their own."""
@@ -189,7 +194,7 @@ class BodyEmitter(CallEmitter):
             *store,
             store_first(counter, as_expr(few.first + few.count)),
         ]
-        if self.caller is not None and self.caller.few is None:
+        if self.caller is not None and self.caller.few is None and self.caller.work is None:
             rounds.append(self.spend(few.work))
         return rounds
 
@@ -212,7 +217,7 @@ class BodyEmitter(CallEmitter):
         """Run some rounds; ``after_each`` is what follows each of them."""
         counter = self.local(counted.counter)
         first, rounds, round_ = (tirx.Var(name, "int64") for name in ("first", "rounds", "round"))
-        load, store = self._hold_elements(counted) if counted.is_innermost else ([], [])
+        load, store = self._hold_elements(counted)
         body = sequence([store_first(counter, round_), *self._region(counted.round), *after_each])
         statements = [
             tirx.Bind(first, first_of(counter)),
@@ -222,17 +227,31 @@ class BodyEmitter(CallEmitter):
             *store,
             store_first(counter, first + rounds),
         ]
-        if counted.is_innermost:
-            statements.append(self.spend(rounds))
+        if self.work is not None:
+            statements.append(self.spend(rounds * self.work))
         return statements
 
     # Steps
 
     def _region(self, region: aot.Region) -> list[Stmt]:
-        statements: list[Stmt] = []
+        statements = self._enter() if region is self.entered else []
         for step in region:
             statements += self._step(step)
         return statements or [tirx.Evaluate(tirx.const(0, "int32"))]
+
+    def _calling_region(self, region: aot.Region) -> aot.Region:
+        """Return the innermost region that has all calls of functions which call themselves."""
+        calling = [step for step in region if self._calls_recursion([step])]
+        if len(calling) == 1 and isinstance(branch := calling[0], aot.Branch):
+            parts = [part for part in (branch.then, branch.other) if self._calls_recursion(part)]
+            if len(parts) == 1:
+                return self._calling_region(parts[0])
+        return region
+
+    @staticmethod
+    def _calls_recursion(region: aot.Region) -> bool:
+        callees = (step.callee for step in aot.steps_of(region) if isinstance(step, aot.FunctionCall))
+        return any(each.recursive for callee in callees for each in aot.with_callees(callee))
 
     def _step(self, step: aot.Step) -> list[Stmt]:
         match step:

@@ -2,27 +2,40 @@
 
 A native function takes the sizes of its dimensions, its arguments (single elements by value, other arrays by
 address), the addresses of its results, and those of the call's state, of the table of constants and of its
-workspace. It returns 0; the state says whether it failed.
+workspace. It returns 0; another number if it failed, which the state tells more about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+import tvm
 from tvm import ir, tirx
 
-from nnmagic.engine.relax.codegen.aot.bodies.registers import Variables, value_dtype
+from nnmagic.engine.relax.codegen.aot.bodies.ends import ASK, ask_function
+from nnmagic.engine.relax.codegen.aot.bodies.registers import Variables, counts_levels, value_dtype
+from nnmagic.engine.relax.codegen.aot.cell_memory import cell_functions
 from nnmagic.engine.relax.codegen.aot.function_bodies import BodyEmitter
-from nnmagic.engine.relax.codegen.aot.heap import POINTER_TO_WORDS
+from nnmagic.engine.relax.codegen.aot.heap import POINTER_TO_WORDS, heap_functions
 from nnmagic.engine.relax.codegen.aot.linear_loops import LinearLoopsEmitter
-from nnmagic.engine.relax.codegen.aot.program import KernelCall, NativeFunction, kernel_sizes
+from nnmagic.engine.relax.codegen.aot.program import (
+    FunctionCall,
+    KernelCall,
+    NativeFunction,
+    kernel_sizes,
+    with_callees,
+)
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED
+from nnmagic.engine.relax.codegen.shared_rounds import INTERNAL
 from nnmagic.engine.relax.runtime.native_entry import ENTRY
 from nnmagic.engine.relax.tir.builders import as_pointer, dtype_of, words_at
 from nnmagic.engine.relax.tir.types import PrimFunc, Var
 
 _INT32 = ir.PrimType("int32")
+
+#: The most steps of a function that is written twice.
+_SHORT = 64
 
 
 def lower_to_pointer_args(kernel: PrimFunc, *, polled: bool = True) -> PrimFunc:
@@ -51,10 +64,38 @@ def function_variables(program: AotProgram, symbol: str) -> Variables:
     }
 
 
+def emit_support(programs: Collection[AotProgram]) -> Iterator[tuple[ir.GlobalVar, PrimFunc]]:
+    """Yield the functions that those of programs call: for memory, cells, and to be interrupted."""
+    if any(program.has_cells for program in programs):
+        yield from cell_functions()
+    if any(program.uses_heap or program.entry.left for program in programs):
+        yield from heap_functions()
+    if any(program.functions for program in programs):
+        yield ASK, ask_function()
+
+
 def emit_functions(program: AotProgram, variables: Variables) -> Iterator[tuple[ir.GlobalVar, PrimFunc]]:
     """Yield the native functions of a program, without its entry."""
     for function in variables:
-        yield variables[function], _emit_function(function, variables, program.clocked)
+        own = variables
+        if _is_written_twice(function):
+            # LLVM puts no function into itself, but the other, with its test for the end, into this one.
+            other = ir.GlobalVar(f"{variables[function].name_hint}_other")
+            yield other, _emit_function(function, variables, program.clocked).with_attr(INTERNAL, 1)
+            own = {**variables, function: other}
+        emitted = _emit_function(function, own, program.clocked)
+        is_shown = function.is_kernel or function.parallel is not None
+        yield variables[function], emitted if is_shown else emitted.with_attr(INTERNAL, 1)
+
+
+def _is_written_twice(function: NativeFunction) -> bool:
+    """Return whether a function calls itself and is so short that its calls are worth writing out."""
+    if not function.recursive or tvm.target.Target.current(allow_none=True) is None:
+        return False
+    every = [step for part in with_callees(function) for step in part.steps()]
+    return len(every) <= _SHORT and any(
+        isinstance(step, FunctionCall) and step.callee is function for step in every
+    )
 
 
 def _emit_function(
@@ -79,6 +120,8 @@ def _emit_function(
     sizes = [emitter.first_sizes.get(dim, dim) for dim in function.dims]
     measured = [] if emitter.result_sizes is None else [emitter.result_sizes]
     all_params = [*sizes, *params, *results, *measured, state, table, workspace]
+    if counts_levels(function, variables):
+        all_params.append(emitter.levels)
     if emitter.stop is not None:
         all_params.append(emitter.stop)
     body = tirx.SeqStmt([*statements, tirx.Return(tirx.const(0, "int32"))])

@@ -151,12 +151,16 @@ class Facts:
 
 
 def _less(goal: Linear, times: int, fact: Linear, factor: int) -> Linear:
-    """Return a goal, so many times, less a fact, so many times."""
+    """Return a goal, so many times, less a fact, so many times.
+
+    An integer is not negative if so many times it is more than so many times -1: of ``2 * q >= a - 1``, where
+    q is ``a // 2``, follows that q is not negative if a is not.
+    """
     terms = {symbol: term * times for symbol, term in goal.terms.items()}
     for symbol, term in fact.terms.items():
         terms[symbol] = terms.get(symbol, 0) - term * factor
     kept = {symbol: term for symbol, term in terms.items() if term}
-    return Linear(kept, goal.constant * times - fact.constant * factor)
+    return Linear(kept, goal.constant * times + times - 1 - fact.constant * factor)
 
 
 def _divide(goal: Linear) -> Linear:

@@ -169,7 +169,6 @@ class ParallelCall:
         shared_address = self.frame + as_expr(8 * PIECES * memory.words)
         numbers = {
             aot.WORK: as_expr(1 << 19),
-            aot.DEPTH + 1: as_expr(1),
             aot.STOP: shared_address + as_expr(8 * _LIMIT_WORD),
         }
         cleared = [
@@ -198,7 +197,7 @@ class ParallelCall:
         raised = tirx.BufferStore(words, as_expr(INTERRUPTED), [as_expr(aot.STATUS)])
         run = [
             tirx.Bind(code, call),
-            tirx.IfThenElse(code != 0, raised, None),
+            tirx.IfThenElse(tirx.And(code != 0, tirx.EQ(words[aot.STATUS], as_expr(0))), raised, None),
             tirx.IfThenElse(
                 tirx.NE(words[aot.STATUS], as_expr(0)),
                 tirx.BufferStore(shared, stop, [as_expr(_LIMIT_WORD)]),

@@ -463,13 +463,13 @@ def steps_of(region: Region) -> Iterator[Step]:
 
 
 #: The words of a call's state: how it ended, two details of a failure, the work until the next poll for
-#: interrupts, the depth of recursion and its limit, the address of the times, whether CPython makes the
-#: call directly, the address of a word that is negative when the threads of a loop are to stop, or 0, the
+#: interrupts, the most calls inside of calls, the address of the times, whether CPython makes the call
+#: directly, the address of a word that is negative when the threads of a loop are to stop, or 0, the
 #: address of the block of memory that was allocated last; where the next cell begins, where the memory for
 #: cells ends, its address and its size; then records of shapes that were checked.
-STATUS, DETAIL, WORK, DEPTH, CLOCK, DIRECT, STOP, HEAP = 0, 1, 3, 4, 6, 7, 8, 9
-CELLS, CELLS_END, CELL_BLOCK = 10, 11, 12
-STATE_WORDS = 14
+STATUS, DETAIL, WORK, LEVELS, CLOCK, DIRECT, STOP, HEAP = 0, 1, 3, 4, 5, 6, 7, 8
+CELLS, CELLS_END, CELL_BLOCK = 9, 10, 11
+STATE_WORDS = 13
 
 
 def kernel_sizes(kernel: PrimFunc) -> list[TirVar]:

@@ -29,7 +29,7 @@ _MESSAGES = {
 _STACK_BYTES = 4096
 
 #: The word of the state that limits recursion, and the depth that the stack of any thread holds.
-_LIMIT, _DEPTH = 5, 1000
+_LEVELS, _DEPTH = 4, 1000
 
 #: The names of the program's functions that run it, and say how much memory that takes.
 PLAIN_ENTRY, NEEDED = "plain_entry", "workspace_bytes"
@@ -194,7 +194,7 @@ class EntryCode:
         state = self._new(f"inttoptr i64 {begin} to ptr")
         if self._state:
             self._add(f"call void @llvm.memset.p0.i64(ptr {state}, i8 0, i64 {8 * self._state}, i1 false)")
-            self._add(f"store i64 {_DEPTH}, ptr {self._word(state, _LIMIT)}")
+            self._add(f"store i64 {_DEPTH}, ptr {self._word(state, _LEVELS)}")
         copies = self._copies(begin, needed)
         arguments = [*(f"i64 {size}" for size in sizes), *self._parameters(), *self._results(copies, left)]
         arguments += [f"i64 {begin}", f"i64 {self._address(table)}"]

@@ -13,10 +13,8 @@ import tvm
 from tvm import ir, tirx
 
 from nnmagic.engine import engine_error
-from nnmagic.engine.relax.codegen.aot.cell_memory import cell_functions
 from nnmagic.engine.relax.codegen.aot.entry import emit_plain_entry, emit_workspace_size
-from nnmagic.engine.relax.codegen.aot.functions import emit_functions, function_variables
-from nnmagic.engine.relax.codegen.aot.heap import heap_functions
+from nnmagic.engine.relax.codegen.aot.functions import emit_functions, emit_support, function_variables
 from nnmagic.engine.relax.codegen.aot.program import ShapeCheck
 from nnmagic.engine.relax.codegen.aot.size_text import size_to_json
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
@@ -113,10 +111,7 @@ def compile_c_function(
             functions = list(emit_functions(program, variables))
             functions.append((ir.GlobalVar(NEEDED), emit_workspace_size(program)))
             functions.append((ir.GlobalVar(PLAIN_ENTRY), emit_plain_entry(program, variables)))
-        if program.uses_heap or program.entry.left:
-            functions[:0] = heap_functions()
-        if program.has_cells:
-            functions[:0] = cell_functions()
+        functions[:0] = emit_support([program])
         return [(var, _without_python(function)) for var, function in functions], []
 
     _, compiled, _ = compile_programs({ENTRY: program}, target, opt_level, emit)

@@ -491,6 +491,39 @@ def test_recursion_that_is_too_deep_is_an_error_and_the_function_still_works():
         np.testing.assert_array_equal(f(np.int64(5000), x), x + 5000)
 
 
+def test_functions_that_call_each_other_fail_where_they_are_written_out():
+    source = """
+def even(k, x, at):
+    if k == 0:
+        return x[at]
+    return odd(k - 1, x, at) + odd(k // 2, x, at - 1)
+
+def odd(k, x, at):
+    total = 0
+    for i in range(at):
+        total += i
+    return total if k == 0 else even(k - 1, x, at) + x[k % 2]
+
+def tree(k, x, at):
+    if k < 2:
+        return x[at]
+    return tree(k - 1, x, at) + tree(k - 2, x, at - 1)
+
+def f(k: i64, x: Tensor[("n",), i64], at: i64):
+    return even(k, x, at) + tree(k, x, at)
+"""
+    f, scope = compile_native(source), {"Tensor": nnmagic.Tensor, "i64": nnmagic.i64}
+    exec(source, scope)
+    x = np.array([3, 1, 4, 1, 5])
+    for k, at in ((0, 0), (1, 4), (7, 4), (10, 4), (6, 2)):
+        assert f(np.int64(k), x, np.int64(at)) == scope["f"](k, x, at)
+    with pytest.raises(IndexError):
+        f(np.int64(4), x, np.int64(9))
+    with pytest.raises(RecursionError, match=f"deeper than {MAX_CALL_DEPTH} calls"):
+        f(np.int64(-1), x, np.int64(1))
+    assert f(np.int64(7), x, np.int64(4)) == scope["f"](7, x, 4)
+
+
 @pytest.mark.full
 def test_large_frames_are_deep_too():
     lines = "".join(f"    y{i} = cumsum(x) * {i} + f32(k)\n    t = t + y{i}.sum() % 7\n" for i in range(12))

@@ -76,6 +76,16 @@ def test_facts_are_forgotten_with_what_bounds_their_symbols():
     assert not facts.prove(number(2) - n)
 
 
+def test_a_quotient_is_between_what_its_dividend_is():
+    n, i, q = (of_symbol(BoundedSymbol()) for _ in range(3))
+    facts = Facts()
+    facts.add([i, n.times(8) - i - 1, i - q.times(8), q.times(8) - i + 7])  # 0 <= i < 8 * n, q = i // 8
+    assert facts.prove(q)
+    assert facts.prove(n - q - 1)
+    assert not facts.prove(q - 1)
+    assert not facts.prove(n - q - 2)
+
+
 @pytest.mark.full
 def test_rounds_whose_arrays_shrink_ask_nothing_in_python():
     """Each round has other sizes: a question about shapes in Python would take longer than the round."""

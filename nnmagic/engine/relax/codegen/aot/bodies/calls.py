@@ -12,6 +12,7 @@ from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.bodies.ends import address_of
 from nnmagic.engine.relax.codegen.aot.bodies.registers import (
     as_byte,
+    counts_levels,
     first_of,
     pointer_to,
     store_first,
@@ -20,7 +21,7 @@ from nnmagic.engine.relax.codegen.aot.bodies.registers import (
 from nnmagic.engine.relax.codegen.aot.bodies.steps import StepEmitter
 from nnmagic.engine.relax.codegen.aot.cells import mark_cells, releases_cells
 from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
-from nnmagic.engine.relax.runtime.native_entry import FAILED, INTERRUPTED
+from nnmagic.engine.relax.runtime.native_entry import FAILED
 from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, dtype_of, sequence, words_at
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
 
@@ -136,15 +137,13 @@ class CallEmitter(StepEmitter):
         assert self.state is not None
         frame = self.address(step.frame)
         rest = [self.state_address, self.constants_address, frame]
+        if counts_levels(step.callee, self.variables):
+            rest.append(self.levels - 1 if step.callee.recursive else self.levels)
         call = ir.Call(self.variables[step.callee], [*step.sizes, *args, *rest], ret_ty=_INT32)
-        failed = tirx.NE(self.state[aot.STATUS], tirx.const(0, "int64"))
-        code = tirx.Var("code", "int32")
         return [
             *statements,
             *self._hand_on_budget(),
-            tirx.Bind(code, call),
-            tirx.IfThenElse(code != 0, sequence(self.fail(INTERRUPTED)), None),  # a packed function raised
-            tirx.IfThenElse(failed, sequence(self.leave()), None),
+            *self._or_leave(call),
             *self._take_budget(),
             *after,
             *after_call,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
@@ -18,6 +20,7 @@ from nnmagic.engine.relax.runtime.callbacks import POLL
 from nnmagic.engine.relax.runtime.compiled_program import MAX_CALL_DEPTH, MAX_LEVELS
 from nnmagic.engine.relax.runtime.native_entry import FAILED, INTERRUPTED, TOO_DEEP, TOO_LONG, TOO_MANY_LEVELS
 from nnmagic.engine.relax.tir.builders import (
+    FAIL,
     as_expr,
     as_pointer,
     dtype_of,
@@ -26,11 +29,17 @@ from nnmagic.engine.relax.tir.builders import (
     unlikely,
     words_at,
 )
-from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt
+from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, Stmt
 
 _BUDGET, _ROUNDS = aot.Register("int64", "budget"), aot.Register("int64", "rounds")
 
 _INT32 = ir.PrimType("int32")
+
+#: The function that asks whether the call is to stop.
+ASK = ir.GlobalVar("ask_to_stop")
+
+#: Marks a function that LLVM is to put into no other.
+APART = "nnmagic.apart"
 
 #: The work of rounds of a loop, in elements, after which the program asks whether it is to be interrupted.
 _POLL_WORK = 1 << 19
@@ -63,26 +72,31 @@ class EndsEmitter(RegisterEmitter):
             if code == 0 and self.function.left:  # whoever called reads them first
                 return [tirx.Return(tirx.const(code, "int32"))]
             return [*self.release, tirx.Return(tirx.const(code, "int32"))]
-        state = self.state
-        assert state is not None
         if self.is_entry:
-            return [*self.release, tirx.Return(state[aot.STATUS].astype("int32"))]
-        leave = self._free_blocks() if code == 0 else []
-        if self.function.recursive:
-            leave += [store_word(state, aot.DEPTH, state[aot.DEPTH] - 1), *self.frame]
-        return [*leave, tirx.Return(tirx.const(0, "int32"))]
+            assert self.state is not None
+            status = self.state[aot.STATUS].astype("int32")
+            raised = tirx.EQ(status, tirx.const(0, "int32"))  # a packed function, which does not write it
+            return [*self.release, tirx.Return(tirx.Select(raised, tirx.const(INTERRUPTED, "int32"), status))]
+        freed, ended = ([], [FAIL]) if code is None else (self._free_blocks(), [])
+        return [*freed, *self.frame, *ended, tirx.Return(tirx.const(0, "int32"))]
 
     def _enter(self) -> list[Stmt]:
-        """Count the depth of recursion, and the work."""
+        """Fail where no more calls may be inside of others, and count the work."""
         assert self.state is not None
-        deeper = store_word(self.state, aot.DEPTH, self.state[aot.DEPTH] + 1)
-        too_deep = tirx.GT(self.state[aot.DEPTH], self.state[aot.DEPTH + 1])
-        return [
-            deeper,
-            tirx.IfThenElse(too_deep, sequence(self.fail(TOO_DEEP)), None),
-            store_word(self.state, aot.WORK, self.state[aot.WORK] - self._work()),
-            self._poll(self.state, aot.WORK),
-        ]
+        too_deep = tirx.IfThenElse(self.levels < as_expr(0), sequence(self.fail(TOO_DEEP)), None)
+        if self._has_loops(self.function):
+            return [too_deep, *self.spend_and_poll(self._work())]
+        spent = store_word(self.state, aot.WORK, self.state[aot.WORK] - self._work())
+        return [too_deep, spent, self._poll(self.state, aot.WORK)]
+
+    def _has_loops(self, function: aot.NativeFunction) -> bool:
+        """Return whether a function, or one that is a part of it, has loops, which count their work."""
+        return function.loops or any(
+            isinstance(step, aot.FunctionCall)
+            and step.callee not in self.variables
+            and self._has_loops(step.callee)
+            for step in function.steps()
+        )
 
     def _count_round(self) -> list[Stmt]:
         """Count the calls of a function at its own end, of which there may be no more than other ones."""
@@ -103,9 +117,7 @@ class EndsEmitter(RegisterEmitter):
         """Allocate a workspace of the function's own."""
         state = self.state
         assert state is not None
-        failed = sequence(
-            [store_word(state, aot.STATUS, as_expr(FAILED)), tirx.Return(tirx.const(0, "int32"))]
-        )
+        failed = sequence([store_word(state, aot.STATUS, as_expr(FAILED)), *self.leave()])
         statements: list[Stmt] = []
         if not isinstance(self.function.workspace, int):
             too_large = exceeds_any_memory(self.function.workspace)
@@ -157,12 +169,8 @@ class EndsEmitter(RegisterEmitter):
         """Return the work that a call may do before its first poll."""
         if self.state is None:
             return as_expr(_POLL_WORK)
-        return tirx.Select(self._is_direct(), as_expr(_DIRECT_WORK), as_expr(_POLL_WORK))
-
-    def _is_direct(self) -> PrimExpr:
-        """Return whether CPython makes the call directly."""
-        assert self.state is not None
-        return tirx.NE(self.state[aot.DIRECT], as_expr(0))
+        is_direct = tirx.NE(self.state[aot.DIRECT], as_expr(0))
+        return tirx.Select(is_direct, as_expr(_DIRECT_WORK), as_expr(_POLL_WORK))
 
     def _hand_on_budget(self) -> list[Stmt]:
         """Write the counter of work, and where the next cell begins, to the state, for another function."""
@@ -227,32 +235,42 @@ class EndsEmitter(RegisterEmitter):
 
     def _ask(self, budget: Buffer, number: int = 0) -> list[Stmt]:
         """Return the statements that ask whether to stop, where the budget is spent."""
-        stop = tirx.NE(tirx.call_packed(POLL), 0)
         save, restore = self._save_registers()
-        return [
-            tirx.IfThenElse(self._is_direct(), sequence(self.fail(TOO_LONG)), None),
-            tirx.BufferStore(budget, as_expr(_POLL_WORK), [as_expr(number)]),
-            *save,
-            tirx.IfThenElse(stop, sequence(self.fail(INTERRUPTED)), None),
-            *self._stop_with_others(),
-            *restore,
-        ]
+        renewed = tirx.BufferStore(budget, as_expr(_POLL_WORK), [as_expr(number)])
+        asked = self._or_leave(ir.Call(ASK, [self.state_address], ret_ty=_INT32))
+        return [renewed, *save, *asked, *restore]
 
-    def spend_and_poll(self, work: int) -> list[Stmt]:
+    def _or_leave(self, call: PrimExpr) -> list[Stmt]:
+        """Return statements that call a function, and end this one if that failed."""
+        code = tirx.Var("code", "int32")
+        return [tirx.Bind(code, call), tirx.IfThenElse(code != 0, sequence(self.leave()), None)]
+
+    def spend_and_poll(self, work: Extent) -> list[Stmt]:
         """Take work from what is left, and poll."""
         return [self.spend(work), self._poll(self._budget())]
 
-    def _stop_with_others(self) -> list[Stmt]:
-        """End the function if it is a part of a parallel loop of which another thread was interrupted."""
-        if not any(function.parallel is not None for function in self.variables):
-            return []
-        assert self.state is not None
-        word = words_at("stop")
-        look = [
-            tirx.DeclBuffer(word, data=as_pointer(self.state[aot.STOP])),
-            tirx.IfThenElse(first_of(word) < as_expr(0), sequence(self.fail(INTERRUPTED)), None),
-        ]
-        return [tirx.IfThenElse(tirx.NE(self.state[aot.STOP], as_expr(0)), sequence(look), None)]
+
+@cache
+def ask_function() -> PrimFunc:
+    """Return the function of the state that fails if the call is to stop: its code is in no loop."""
+    state, call, others = tirx.Var("state", "int64"), words_at("state_words"), words_at("stop")
+
+    def stop_if(condition: PrimExpr, code: int) -> Stmt:
+        stop = [store_word(call, aot.STATUS, as_expr(code)), FAIL, tirx.Return(tirx.const(0, "int32"))]
+        return tirx.IfThenElse(condition, sequence(stop), None)
+
+    look = [
+        tirx.DeclBuffer(others, data=as_pointer(call[aot.STOP])),
+        stop_if(first_of(others) < as_expr(0), INTERRUPTED),  # another thread of a parallel loop was
+    ]
+    statements = [
+        tirx.DeclBuffer(call, data=as_pointer(state)),
+        stop_if(tirx.NE(call[aot.DIRECT], as_expr(0)), TOO_LONG),
+        stop_if(tirx.NE(tirx.call_packed(POLL), 0), INTERRUPTED),
+        tirx.IfThenElse(tirx.NE(call[aot.STOP], as_expr(0)), sequence(look), None),
+        tirx.Return(tirx.const(0, "int32")),
+    ]
+    return tirx.PrimFunc([state], sequence(statements), _INT32).with_attr(APART, 1)
 
 
 def address_of(words: Buffer, number: PrimExpr) -> PrimExpr:

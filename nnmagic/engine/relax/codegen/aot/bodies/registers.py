@@ -23,6 +23,11 @@ from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 Variables = Mapping[aot.NativeFunction, ir.GlobalVar]
 
 
+def counts_levels(function: aot.NativeFunction, variables: Variables) -> bool:
+    """Return whether a function takes how many calls may be inside of it, as one that calls itself must."""
+    return function.parallel is None and any(other.recursive for other in variables)
+
+
 class RegisterEmitter:
     """Loads and stores what the body of a native function, or of the entry, has in registers.
 
@@ -68,9 +73,13 @@ class RegisterEmitter:
         self.release: list[Stmt] = []
         #: The rounds of a loop that are known and few.
         self.few: FewRounds | None = None
+        #: The work of a round of a loop that calls at most such loops: rounds are counted in pieces.
+        self.work: int | None = None
         self.declared: list[Stmt] = []
         self.locals: dict[aot.Register | aot.Storage, Buffer] = {}
         self.frame: list[Stmt] = []
+        #: The region before which a function that calls itself counts its level and its work.
+        self.entered: aot.Region | None = None
         #: Where the next cell begins: a register, which calls of functions hand on in the state.
         self.cells: Buffer | None = None
         #: What ends a round of a loop: it frees the cells that the round made, if no other reads them.
@@ -90,6 +99,10 @@ class RegisterEmitter:
         self.counter: aot.Register | None = None
         #: Of a parallel loop: the parameter where a piece of its rounds ends.
         self.stop = tirx.Var("stop", "int64") if function.parallel is not None else None
+        #: How many calls may be inside of this one: in a register, as memory would be waited for.
+        self.levels: PrimExpr = as_expr(0) if caller is None else caller.levels
+        if caller is None and counts_levels(function, variables):
+            self.levels = tirx.Var("levels", "int64")
 
     def use(
         self,
