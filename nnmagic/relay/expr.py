@@ -6,9 +6,9 @@ once. ``span`` is where the node came from, ``checked_type`` what type inference
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -320,28 +320,19 @@ def call_of(expr: Expr, *operators: str) -> Call | None:
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Return the expressions that ``expr`` is made of, in evaluation order, without binders and patterns."""
-    match expr:
-        case Var() | Constant() | OpRef():  # most nodes
-            return ()
-        case Call(op=op, args=args):
-            return (op, *args)
-        case Tuple(fields=fields):
-            return fields
-        case TupleGetItem(tuple_value=value):
-            return (value,)
-        case Let(value=value, body=body):
-            return (value, body)
-        case If(cond=cond, true_branch=then, false_branch=other):
-            return (cond, then, other)
-        case Function(body=body):
-            return (body,)
-        case Match(data=data, clauses=clauses):
-            return (data, *(clause.rhs for clause in clauses))
-        case RefCreate(value=value):
-            return (value,)
-        case RefRead(ref=ref):
-            return (ref,)
-        case RefWrite(ref=ref, value=value):
-            return (ref, value)
-        case _:
-            return ()
+    parts = _PARTS.get(type(expr))
+    return () if parts is None else parts(expr)
+
+
+_PARTS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Call: lambda call: (call.op, *call.args),
+    Tuple: lambda expr: expr.fields,
+    TupleGetItem: lambda item: (item.tuple_value,),
+    Let: lambda let: (let.value, let.body),
+    If: lambda choice: (choice.cond, choice.true_branch, choice.false_branch),
+    Function: lambda function: (function.body,),
+    Match: lambda match: (match.data, *(clause.rhs for clause in match.clauses)),
+    RefCreate: lambda create: (create.value,),
+    RefRead: lambda read: (read.ref,),
+    RefWrite: lambda write: (write.ref, write.value),
+}

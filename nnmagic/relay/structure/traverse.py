@@ -23,17 +23,16 @@ def post_order(root: ir.Expr, skip: Container[ir.Expr] = ()) -> Iterator[ir.Expr
     done: set[ir.Expr] = set()
     stack = [root]
     while stack:
-        node = stack[-1]
-        if node in entered:
-            stack.pop()
-            if node not in done:
-                done.add(node)
-                yield node
-        elif node in skip:
-            stack.pop()
-        else:
+        node = stack.pop()
+        if node in done or node in skip:
+            continue
+        if node not in entered and (parts := ir.children(node)):
             entered.add(node)
-            stack += [child for child in reversed(ir.children(node)) if child not in done]
+            stack.append(node)
+            stack += [part for part in reversed(parts) if part not in done]
+        else:
+            done.add(node)
+            yield node
 
 
 def pattern_vars(pattern: ir.Pattern) -> Iterator[ir.Var]:

@@ -55,6 +55,9 @@ _FEW_ROUNDS = 64
 #: The least work of a round that is counted alone; shorter rounds are counted in pieces.
 _ROUND = 1 << 8
 
+#: The work of a call of a function of the module, which asks by itself if it does much more.
+_CALL = 1 << 14
+
 #: Threads share so many pieces of a parallel loop at most, and poll after each.
 _PIECES = 256
 
@@ -118,6 +121,8 @@ class _Poller:
                 spend = self._count if nested and not body.asks else self._spend
                 rounds = sequence([body.statement, *spend(body.spent + as_expr(body.work + 1))])
                 return _Polled(tirx.While(statement.condition, rounds), asks=True)
+            case tirx.IfThenElse(condition=tirx.NE(a=tvm.ir.Call(op=tvm.ir.GlobalVar()))):
+                return _Polled(statement, _CALL)
             case tirx.IfThenElse():
                 return self._branch(statement, nested=nested)
             case tirx.AttrStmt():

@@ -28,7 +28,7 @@ from nnmagic.engine.relax.codegen.selective_passes import (
     hoist_conditions,
     name_common_subexpressions,
 )
-from nnmagic.engine.relax.codegen.shared_rounds import INTERNAL, outline_rounds
+from nnmagic.engine.relax.codegen.shared_rounds import INTERNAL, outline_rounds, outline_shared
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import item_bytes, static_int, unlikely
@@ -311,7 +311,7 @@ def _symbol(var: Any) -> str:
 def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:
     """Lower the functions to the form that LLVM takes; private ones can be called from other parts."""
     of_blocks, of_statements, of_tiles = {}, {}, {}
-    for var, kernel in functions.items():
+    for var, kernel in outline_shared(functions).items():
         function = split_longest_loops(keep_float_arithmetic(round_bfloat16(kernel)))  # each step is rounded
         if collect_blocks(function):
             of_blocks[var] = function

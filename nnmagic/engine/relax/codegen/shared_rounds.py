@@ -1,28 +1,45 @@
-"""Compile the rounds of a loop once that threads share only if the call has enough work for them.
+"""Compile once what kernels need several times: rounds of loops, and statements that are marked.
 
-A schedule writes one parallel loop, and the condition around it. When all loops are final, the rounds become
-a function of their own, which the threads call, and the one loop of a core where the condition does not hold.
+A schedule writes one parallel loop, and the condition under which threads share it. When all loops are final,
+the rounds become a function of their own, which the threads call, and the one loop of a core where the
+condition does not hold. Marked statements become functions before that, equal ones the same function.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED
 from nnmagic.engine.relax.schedules.thread_choice import THREADS
-from nnmagic.engine.relax.tir.builders import FAIL, as_expr, as_pointer, sequence
+from nnmagic.engine.relax.tir.builders import FAIL, SHARED, as_expr, as_pointer, dtype_of, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Node, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 
 #: Marks a function that only its module calls, as that of such a loop's rounds.
 INTERNAL = "nnmagic.internal"
 
-#: The attributes of a loop's function that its rounds have, too.
+#: The attributes of a function that what is made of its parts has, too.
 _ATTRS = ("target", "tirx.noalias", POLLED)
+
+
+#: The size of an array in a function that does not know it.
+_ANY_SIZE = 1 << 40
+
+
+def outline_shared(functions: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> dict[ir.GlobalVar, tirx.PrimFunc]:
+    """Make functions of the statements that are marked as shared; equal ones become the same function."""
+    outlined: dict[ir.GlobalVar, tirx.PrimFunc] = {}
+    made: dict[ir.GlobalVar, tirx.PrimFunc] = {}
+    for var, function in functions.items():
+        outlining = _Outlining(var.name_hint, function, made, _roots(function))
+        outlined[var] = rewrite(function, [(tirx.AttrStmt, outlining.share)])
+    return {**outlined, **made}
 
 
 def outline_rounds(module: tvm.IRModule) -> tvm.IRModule:
@@ -36,7 +53,7 @@ def outline_rounds(module: tvm.IRModule) -> tvm.IRModule:
 
 @dataclass(frozen=True, slots=True)
 class _Outlining:
-    """Outline the rounds of a function's loops; ``roots``: the pointer parameters behind its buffers."""
+    """Outline parts of a function; ``roots``: the pointer parameters behind its buffers."""
 
     name: str
     function: tirx.PrimFunc
@@ -49,8 +66,7 @@ class _Outlining:
         def both(loop: tirx.For) -> Stmt:
             if loop.kind != tirx.ForKind.PARALLEL:
                 return loop
-            status = self._call_rounds(loop.body)
-            round_ = tirx.IfThenElse(tirx.NE(status, tirx.const(0, "int32")), FAIL, None)
+            round_ = self._call(loop.body, for_threads=True)
             kinds = tirx.ForKind.PARALLEL, tirx.ForKind.SERIAL
             return tirx.IfThenElse(statement.value, *(_loop_of(loop, kind, round_) for kind in kinds))
 
@@ -58,11 +74,16 @@ class _Outlining:
             return statement
         return rewrite(statement.body, [(tirx.For, both)])
 
-    def _call_rounds(self, body: Stmt) -> PrimExpr:
-        """Make a function of a loop's body; return a call of it.
+    def share(self, statement: tirx.AttrStmt) -> Stmt:
+        """Return a call of what a marked statement becomes."""
+        return self._call(statement.body) if statement.attr_key == SHARED else statement
 
-        Arrays of the loop's function are passed as addresses: of parameters that are pointers, LLVM knows
-        that nobody else changes what they point to, and the threads share some words by which they stop.
+    def _call(self, body: Stmt, *, for_threads: bool = False) -> Stmt:
+        """Make a function of statements, or find one that does the same; return a call of it.
+
+        Arrays of the function around them are passed to threads as addresses: of parameters that are
+        pointers, LLVM knows that nobody else changes what they point to, and threads share some words by
+        which they stop.
         """
         params: list[Var] = []
         args: list[PrimExpr] = []
@@ -82,23 +103,41 @@ class _Outlining:
             if not isinstance(buffer.ty, tirx.BufferType):
                 continue
             if (root := self.roots.get(buffer)) is None:
-                data = as_pointer(pass_value(_address_of(buffer), buffer.name, "int64"))
+                pointer = tirx.address_of(tirx.BufferLoad(buffer, [as_expr(0)] * len(buffer.ty.shape)))
+                if for_threads:
+                    data = as_pointer(
+                        pass_value(tirx.reinterpret("int64", pointer), buffer.name, "int64")
+                    )
+                else:
+                    data = pass_value(pointer, buffer.name, pointer.ty)
             elif root in names:
                 data = names[root]
             else:
                 data = names[root] = pass_value(root, root.name, root.ty)
-            declared.append(tirx.DeclBuffer(buffer, data=data))
+            if len(buffer.ty.shape) == 1:  # its size may be of variables that are not passed
+                names[buffer] = _of_any_size(buffer)
+            declared.append(tirx.DeclBuffer(names.get(buffer, buffer), data=data))
         whole = replace_vars(sequence([*declared, body]), names)
         attrs = {key: self.function.attrs[key] for key in _ATTRS if key in self.function.attrs}
+        function = tirx.PrimFunc(params, whole, ir.PrimType("int32")).with_attr({**attrs, INTERNAL: 1})
+        status = ir.Call(self._symbol_of(function), args, ret_ty=ir.PrimType("int32"))
+        return tirx.IfThenElse(tirx.NE(status, tirx.const(0, "int32")), FAIL, None)
+
+    def _symbol_of(self, function: tirx.PrimFunc) -> ir.GlobalVar:
+        """Return the name of a function, which is kept if none of those so far is equal."""
+        for symbol, other in self.functions.items():
+            if INTERNAL in (other.attrs or {}) and tvm_ffi.structural_equal(function, other):
+                return symbol
         symbol = ir.GlobalVar(f"{self.name}_rounds{len(self.functions)}")
-        function = tirx.PrimFunc(params, whole, ir.PrimType("int32"))
-        self.functions[symbol] = function.with_attr({**attrs, INTERNAL: 1})
-        return ir.Call(symbol, args, ret_ty=ir.PrimType("int32"))
+        self.functions[symbol] = function
+        return symbol
 
 
-def _address_of(buffer: Buffer) -> PrimExpr:
-    first = tirx.BufferLoad(buffer, [as_expr(0)] * len(buffer.ty.shape))
-    return tirx.reinterpret("int64", tirx.call_intrin("handle", "tirx.address_of", first))
+def _of_any_size(buffer: Buffer) -> Buffer:
+    type_ = buffer.ty
+    scope, alignment = type_.storage_scope, type_.data_alignment
+    dtype = dtype_of(buffer)
+    return tirx.decl_buffer((_ANY_SIZE,), dtype, buffer.name, scope=scope, data_alignment=alignment)
 
 
 def _loop_of(loop: tirx.For, kind: int, body: Stmt) -> Stmt:

@@ -220,11 +220,7 @@ class _QueryBlock:
         buffers = [self.queries, self.scores, self.sums, self.largest, self.total, self.factor]
         buffers += self.packed.values()
         keys, size = attention.keys, shape.keys
-        blocks = keys // size if isinstance(keys, int) else tirx.floordiv(keys, size)
-        start = blocks * size
-        remaining = keys - start
         end = builders.minimum(keys, self.first + shape.queries) if attention.causal else keys
-        needed = builders.minimum(blocks, builders.round_up_div(end, size)) if attention.causal else blocks
         statements = [
             *map(tirx.AllocBuffer, buffers),
             tirx.Bind(self.scale, attention.scale()),
@@ -232,17 +228,33 @@ class _QueryBlock:
             self._fill(self.largest, 1, -math.inf),
             self._fill(self.total, 1, 0),
             self._fill(self.sums, attention.width, 0),
-            builders.loop("keys", needed, lambda n: self._block(n * size, size)),
+            *self._blocks(end),
         ]
-        if not isinstance(remaining, int) or remaining:
-            is_needed = builders.as_expr(end) > start if attention.causal else builders.as_expr(remaining) > 0
-            last = self._block(start, remaining)
-            always = isinstance(remaining, int) and not attention.causal
-            statements.append(last if always else tirx.IfThenElse(is_needed, last, None))
         if attention.causal:
             done = builders.minimum(keys, builders.round_up_div(end, size) * size)
             statements += self._add_skipped(done)
         return builders.sequence([*statements, *self._finish()])
+
+    def _blocks(self, end: Index) -> list[Stmt]:
+        """Add the keys up to the end, block by block."""
+        attention, keys, size = self.attention, self.attention.keys, self.shape.keys
+        needed = builders.round_up_div(builders.as_index(end), size)
+        if not isinstance(keys, int):  # all blocks by the same code: the last may have fewer keys
+
+            def block(n: PrimExpr) -> Stmt:
+                statements, (count,) = builders.bound(count=builders.minimum(size, keys - n * size))
+                return builders.sequence([*statements, self._block(n * size, count)])
+
+            return [builders.loop("keys", needed, block)]
+        start = keys // size * size
+        full = builders.minimum(keys // size, needed)
+        statements = [builders.loop("keys", builders.as_index(full), lambda n: self._block(n * size, size))]
+        if keys > start:
+            last = self._block(start, keys - start)
+            statements.append(
+                tirx.IfThenElse(builders.as_expr(end) > start, last, None) if attention.causal else last
+            )
+        return statements
 
     def _fill(self, buffer: Buffer, rows: Extent, value: float) -> Stmt:
         lanes = self.shape.lanes

@@ -10,7 +10,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.legalize.fourier_numbers import Pair, State, local_pair
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import sequence, static_int
+from nnmagic.engine.relax.tir.builders import sequence, shared, static_int
 from nnmagic.engine.relax.tir.types import Extent, Stmt
 
 #: The factors that have passes of their own; a length with another prime factor is convolved.
@@ -118,9 +118,12 @@ class Halves:
 
         begin = zip(states, (1, 1, self.length), strict=True)
         variables = zip((self.first, self.second, self.rest), states, strict=True)
+        divisions = [
+            tirx.While(tirx.floormod(third.get(), radix) == 0, push(radix)) for radix in self.radices
+        ]
         return [
             *(tirx.AllocBuffer(state.array) for state in states),
             *(state.set(value) for state, value in begin),
-            *(tirx.While(tirx.floormod(third.get(), radix) == 0, push(radix)) for radix in self.radices),
+            shared(sequence(divisions), third.array),
             *(tirx.Bind(variable, state.get()) for variable, state in variables),
         ]

@@ -13,7 +13,7 @@ from functools import partial
 from tvm import tirx
 
 from nnmagic.engine.relax.legalize import fourier_numbers as numbers
-from nnmagic.engine.relax.legalize.fourier_butterflies import Halves
+from nnmagic.engine.relax.legalize.fourier_butterflies import RADICES, Halves
 from nnmagic.engine.relax.legalize.fourier_passes import Columns, Load, SequenceMatrix, Store
 from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.tir import builders
@@ -274,7 +274,7 @@ class Fourier:
                     *begin,
                     *allocation,
                     self.enter(source, work.store),
-                    matrix.transform(work.load, work.store),
+                    matrix.transform_array(work),
                     self.leave(work.load, target),
                 ]
             )
@@ -394,9 +394,10 @@ class _Convolution:
     def __init__(self, fourier: Fourier, size: Extent) -> None:
         self.fourier, self.n, self.size = fourier, as_expr(fourier.points), as_expr(size)
         self.dtype = fourier.dtype
-        self.matrix = SequenceMatrix(size, self.dtype, fourier.lanes, (4, 2))
-        sizes = self.n, self.size, self.size
-        self.allocation, (self.chirp, self.spectrum, self.work) = numbers.pairs(self.dtype, *sizes)
+        radices = RADICES if static_int(size) is None else (4, 2)  # of all lengths, passes are compiled once
+        self.matrix = SequenceMatrix(size, self.dtype, fourier.lanes, radices)
+        sizes = self.size, self.n, self.size
+        self.allocation, (self.work, self.chirp, self.spectrum) = numbers.pairs(self.dtype, *sizes)
 
     def statements(self) -> Stmt:
         """Return the statements; the first task is to transform what each sequence is convolved with."""
@@ -445,7 +446,7 @@ class _Convolution:
             [
                 *bound,
                 tirx.IfThenElse(is_first, loop("k", self.size, self._fill_filter), enter),
-                self.matrix.transform(work.load, work.store),
+                self.matrix.transform_array(work),
                 tirx.IfThenElse(is_first, loop("k", self.size, self._keep), leave),
             ]
         )

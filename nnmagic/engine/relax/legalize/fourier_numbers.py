@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from tvm import tirx
 
 from nnmagic.engine.relax.tir import builders, vector_math
-from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int
+from nnmagic.engine.relax.tir.builders import as_expr, bound, loop, sequence, shared, static_int
 from nnmagic.engine.relax.tir.transposition import transpose
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
@@ -114,6 +115,11 @@ class Roots:
     def make(self) -> list[Stmt]:
         """Return the statements that make the tables."""
         size = State()
+        statements, (length,) = bound(length=self.length)
+
+        def fill(table: PrimExpr) -> Callable[[PrimExpr], Stmt]:
+            return partial(self._fill, length, table)
+
         grow = sequence([size.set(size.get() * 2), self.shift.set(self.shift.get() + 1)])
         return [
             tirx.AllocBuffer(self.shift.array),
@@ -123,12 +129,13 @@ class Roots:
             tirx.While(size.get() * size.get() < as_expr(self.length), grow),
             tirx.Bind(self.size, size.get()),
             *self.allocation,
-            loop("table", 2, lambda table: loop("k", self.size, lambda k: self._fill(table, k))),
+            *statements,
+            shared(loop("table", 2, lambda table: loop("k", self.size, fill(table))), self.fine.array),
         ]
 
-    def _fill(self, table: PrimExpr, k: PrimExpr) -> Stmt:
+    def _fill(self, length: PrimExpr, table: PrimExpr, k: PrimExpr) -> Stmt:
         """Store a root, from an angle up to an eighth of a turn; beyond the last one any number."""
-        length, one = as_expr(self.length), tirx.const(1, WIDE)
+        one = tirx.const(1, WIDE)
         turn = builders.local_array(3, "int64", "turn")
         words = builders.local_array(3, WIDE, "parts")
         number, quarter, low = (turn[as_expr(at)] for at in range(3))

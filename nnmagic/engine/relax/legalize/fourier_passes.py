@@ -30,7 +30,16 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     transpose_square,
 )
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    at_least,
+    bound,
+    branch,
+    loop,
+    sequence,
+    shared,
+    static_int,
+)
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, Stmt
 
 #: The largest of them whose passes are unrolled where only the call knows the length: all would take long to
@@ -67,8 +76,7 @@ class Columns:
 
     def begin(self) -> list[Stmt]:
         """Return the statements that come first."""
-        states = [tirx.AllocBuffer(each.array) for each in (self.side, self.left, self.stride)]
-        return [*states, self.side.set(0)]
+        return [tirx.AllocBuffer(self.side.array), self.side.set(0)]
 
     def at(self, row: Index, lane: Index = 0) -> PrimExpr:
         """Return where a row's element is."""
@@ -76,7 +84,20 @@ class Columns:
 
     def transform(self, rows: Extent, roots: Pair) -> Stmt:
         """Transform the first ``rows`` rows, whose roots of one are given."""
-        begin = [self.left.set(rows), self.stride.set(1)]
+        if static_int(rows) is not None:
+            return self._transform(rows, roots)
+        sizes = {"length": self.length, "begin": self.data.begin, "size": self.data.size}
+        statements, (number, length, begin, size, first, count) = bound(
+            rows=rows, **sizes, first=roots.begin, count=roots.size
+        )
+        columns = Columns(Pair(self.data.array, begin, size), self.lanes, length, self.radices)
+        columns.side = self.side
+        passes = columns._transform(number, Pair(roots.array, first, count))
+        return sequence([*statements, shared(passes, self.data.array)])
+
+    def _transform(self, rows: Extent, roots: Pair) -> Stmt:
+        states = [tirx.AllocBuffer(each.array) for each in (self.left, self.stride)]
+        begin = [*states, self.left.set(rows), self.stride.set(1)]
         static_rows = static_int(rows)
         factors = self.radices if static_rows is None else factorize(static_rows, self.radices) or ()
         radices = [radix for radix in self.radices if radix in factors]
@@ -328,6 +349,11 @@ class SequenceMatrix:
             loop("k", self.first, fill_near),
         ]
 
+    def transform_array(self, work: Pair) -> Stmt:
+        """Transform what is in an array."""
+        whole = self.transform(work.load, work.store)
+        return whole if self.halves.is_known else shared(whole, work.array)
+
     def transform(self, load: Load, store: Store) -> Stmt:
         """Transform the elements that ``load`` returns, and give the results to ``store``."""
         first, second, (turns, others) = self.first, self.second, self.turns
@@ -335,13 +361,13 @@ class SequenceMatrix:
         def of_half(half: PrimExpr) -> Stmt:
             is_first, variables = half == 0, [tirx.Var(name, "int64") for name in ("rows", "count", "begin")]
             choices = (first, second), (second, first), (turns.begin, others.begin)
-            bound = [
+            chosen = [
                 tirx.Bind(var, tirx.if_then_else(is_first, *map(as_expr, values)))
                 for var, values in zip(variables, choices, strict=True)
             ]
             rows, count, begin = variables
             own = Pair(turns.array, begin, rows)
-            return sequence([*bound, self._transform_half(is_first, rows, count, own, load, store)])
+            return sequence([*chosen, self._transform_half(is_first, rows, count, own, load, store)])
 
         if not self.halves.is_known:  # one half after the other by the same code
             return loop("half", 2, of_half)

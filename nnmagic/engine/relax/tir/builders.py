@@ -20,6 +20,8 @@ _KIND = tirx.ForKind
 FAIL = tirx.Evaluate(
     tvm.ir.Call(tvm.ir.Op.get("tirx.tvm_throw_last_error"), [], ret_ty=tvm.ir.PrimType("int32"))
 )
+#: The key of a statement that becomes a function, of which equal ones are compiled once.
+SHARED = "nnmagic.shared"
 
 
 def is_for_gpu() -> bool:
@@ -156,6 +158,17 @@ def indices_are_axes(indices: Sequence[Index], axes: Sequence[Var]) -> bool:
 def sequence(statements: Sequence[Stmt]) -> Stmt:
     """Return one statement that runs the statements in order."""
     return statements[0] if len(statements) == 1 else tirx.SeqStmt(list(statements))
+
+
+def shared(body: Stmt, array: Buffer) -> Stmt:
+    """Mark a statement that uses an array: it becomes a function, which equal statements call, too."""
+    return tirx.AttrStmt(array, SHARED, as_expr(1), body)
+
+
+def bound(**values: Index) -> tuple[list[Stmt], list[Var]]:
+    """Return variables for indices, and the statements that bind them."""
+    variables = [tirx.Var(name, "int64") for name in values]
+    return [*map(tirx.Bind, variables, map(as_expr, values.values()))], variables
 
 
 def loop(name: str, extent: Extent, body: Callable[[PrimExpr], Stmt], kind: int = _KIND.SERIAL) -> Stmt:
