@@ -53,13 +53,13 @@ def _max_pool(call: AtenCall, rank: int) -> list[Value]:
         return [call.full(call.shape, scalar_constant(0, dtype)) for dtype in (data.dtype, "int64")]
     values: Value | None = None
     indices: list[Value] = []
-    after = placing.after
+    after: Sequence[int] | None = placing.padding_of_any_size() if placing.ceil else placing.after
     if len(counts) == rank and shapes.is_static(data.shape[2:]):
         values, index = pooling.window_maxima(data, placing.windows(counts))
         indices = [index]
         if placing.ceil:
             after = placing.padding_behind(call.image(data, rank))
-    if (values is not None or not placing.ceil) and data.is_float and min(placing.before) >= 0:
+    if after is not None and data.is_float and min(placing.before) >= 0:
         values = pooling.pool("max", data, placing, after)
     if values is None:
         raise UnsupportedError(
