@@ -222,11 +222,11 @@ def _open_axes(
     """
     data, opened = node[0], []
     if sizes is not None and (policy := node.text("keep_aspect_ratio_policy", "stretch")) != "stretch":
-        old = [shapes.size_along(data, axis).cast("float64") for axis in axes]
+        lengths = [shapes.size_along(data, axis).cast("float64") for axis in axes]
         scale = _common_scale(
-            policy, [_item(sizes, at).cast("float64") / size for at, size in enumerate(old)]
+            policy, [_item(sizes, at).cast("float64") / size for at, size in enumerate(lengths)]
         )
-        counts = [op("floor", scale * size + 0.5).cast("int64") for size in old]
+        counts = [op("floor", scale * size + 0.5).cast("int64") for size in lengths]
         plans = zip(axes, counts, regions, strict=True)
         return [_plan(data, axis, ANY, count, scale, region) for axis, count, region in plans]
     stated = (sizes_of(sizes) if sizes is not None else None) or (ANY,) * len(axes)
