@@ -59,7 +59,9 @@ def _round_to_scale(data: Any, scale: Any, zero: Any, low: int, high: int) -> tu
     import torch
 
     scale = torch.full((), scale, dtype=torch.float32) if isinstance(scale, float) else scale
-    place = (data.to(torch.promote_types(data.dtype, scale.dtype)) * (1 / scale)).round() + zero
+    place = data.to(torch.promote_types(data.dtype, scale.dtype)) * (1 / scale)
+    is_whole = not isinstance(zero, torch.Tensor) or not zero.is_floating_point()
+    place = place.round() + zero if is_whole else (place + zero).round()
     result = (place.clamp(low, high) - zero) * scale
     return result.to(data.dtype), (place >= low) & (place <= high)
 
