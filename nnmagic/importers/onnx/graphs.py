@@ -96,8 +96,8 @@ class GraphImporter:
         """Return the elements of a tensor of the model."""
         return array_of(tensor, self.folder)
 
-    def import_graph(self, graph: GraphProto, scope: Scope) -> list[Value | Refused]:
-        """Import a graph whose inputs are in the scope; return its outputs."""
+    def import_graph(self, graph: GraphProto, scope: Scope) -> list[Value | TensorSequence | Refused]:
+        """Import a graph whose inputs are in the scope; return its outputs: of a model's graph, tensors."""
         for tensor in graph.initializer:
             self._define(scope, tensor.name, tensor)
         if graph.sparse_initializer:
@@ -127,7 +127,7 @@ class GraphImporter:
             self.problems.add("initializer", repr(name), problem)
             scope.names[name] = Refused()
 
-    def _output(self, scope: Scope, name: str) -> Value | Refused:
+    def _output(self, scope: Scope, name: str) -> Value | TensorSequence | Refused:
         try:
             value = scope.find(name)
         except KeyError:
@@ -137,7 +137,7 @@ class GraphImporter:
             error = UnsupportedError(f"a result of {value.bits} bits is not supported", "dequantize it")
             self.problems.add("graph", repr(name), error)
             return Refused()
-        if value is None or isinstance(value, TensorSequence):
+        if value is None or (isinstance(value, TensorSequence) and scope.parent is None):
             what = "an optional output is missing" if value is None else "an output cannot be a sequence"
             self.problems.add("graph", repr(name), UnsupportedError(what, "return its tensors one by one"))
             return Refused()
@@ -290,10 +290,10 @@ class GraphImporter:
             binds_outer=binds_outer,
         )
 
-    def outputs_of_branch(self, graph: GraphProto, scope: Scope) -> list[Value] | None:
+    def outputs_of_branch(self, graph: GraphProto, scope: Scope) -> list[Value | TensorSequence] | None:
         """Return the outputs of a subgraph; None if some of them could not be imported."""
         outputs = self.import_graph(graph, scope)
-        values = [value for value in outputs if isinstance(value, Value)]
+        values = [value for value in outputs if not isinstance(value, Refused)]
         return values if len(values) == len(outputs) else None
 
 

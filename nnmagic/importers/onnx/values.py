@@ -232,6 +232,8 @@ _ARITHMETIC = {
     "multiply": dims.multiply,
     "floor_divide": dims.floor_divide,
 }
+#: Operators that give the numbers they are given, where these are integers.
+_KEEP_SIZES = ("cast", "ceil", "copy", "expand_dims", "floor", "reshape", "round", "squeeze", "trunc")
 #: Floats that hold all sizes there are.
 _WIDE_FLOATS = ("float32", "float64")
 _REDUCTIONS = {"sum": dims.add, "prod": dims.multiply}
@@ -293,7 +295,7 @@ def _sizes(name: str, args: Sequence[Value], attrs: ir.Attrs, result: TensorType
     if not args or (args[0].sizes is None and name not in ("concatenate", *_ARITHMETIC)):
         return None
     operand_sizes = [sizes_of(arg) for arg in args]
-    if name in ("cast", "reshape", "squeeze", "expand_dims"):
+    if name in _KEEP_SIZES:
         return operand_sizes[0]
     if name in _ARITHMETIC and operand_sizes[0] is not None and operand_sizes[1] is not None:
         lhs, rhs = operand_sizes[0], operand_sizes[1]

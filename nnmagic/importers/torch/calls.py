@@ -174,13 +174,21 @@ class AtenCall:
         """Return a dimension as an int64 of rank 0."""
         return self.importer.size(dim)
 
-    def static(self, value: Value, what: str = "its sizes") -> list[int]:
+    def static(self, value: Value) -> list[int]:
         """Return the shape of a tensor. Raises UnsupportedError where it is known only at the call."""
-        if not shapes.is_static(value.shape):
-            raise UnsupportedError(
-                f"{what} must be known when the program is captured", "leave them out of dynamic_shapes"
-            )
-        return [int(cast(int, dim)) for dim in value.shape]
+        return _known(value.shape, "its sizes")
+
+    def image(self, value: Value, rank: int) -> list[int]:
+        """Return the last sizes of a tensor. Raises UnsupportedError where only the call knows them."""
+        return _known(value.shape[-rank:], "the sizes of the image")
+
+
+def _known(sizes: Sequence[Dim], what: str) -> list[int]:
+    if not shapes.is_static(sizes):
+        raise UnsupportedError(
+            f"{what} must be known when the program is captured", "leave them out of dynamic_shapes"
+        )
+    return [int(cast(int, dim)) for dim in sizes]
 
 
 def scalar_constant(number: Any, dtype: str) -> Value:

@@ -6,6 +6,8 @@ from collections.abc import Callable, MutableMapping
 from functools import partial
 from typing import Any
 
+from nnmagic.importers.torch.formulas import FORMULAS, OF_TRANSFORMERS
+
 #: Operators whose decompositions round the results of each step.
 ROUNDED_ONCE = ("addcmul", "addcdiv")
 #: Operators that are imported as a whole: the decomposition of select_scatter loses what lies in one place,
@@ -91,6 +93,12 @@ def complete(table: MutableMapping[Any, Callable[..., Any]]) -> None:
     table[overload] = partial(_linspace, core_aten_decompositions()[overload])
     table[torch.ops.aten.rrelu_with_noise_functional.default] = _randomized_leaky_relu
     table[torch.ops.aten.rrelu_with_noise_backward.default] = _randomized_leaky_relu_backward
+    for namespace, formulas in ((torch.ops.aten, FORMULAS), (torch.ops.transformers, OF_TRANSFORMERS)):
+        for name, formula in formulas.items():
+            packet = getattr(namespace, name, None)
+            for kind in packet.overloads() if packet is not None else ():
+                if not kind.endswith("out"):
+                    table[getattr(packet, kind)] = formula
 
 
 def _linspace(

@@ -54,8 +54,10 @@ def tensor_of(array: np.ndarray) -> torch.Tensor:
     if not array.flags.writeable:
         array = array.copy()
     if array.dtype == NUMPY_DTYPES["bfloat16"]:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+        tensor = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    else:
+        tensor = torch.from_numpy(array)
+    return tensor if array.size else tensor.new_empty(array.shape)  # with strides as torch has them
 
 
 def expression_of(size: object) -> object:

@@ -52,6 +52,13 @@ class Placing:
             for size, count, width, stride, dilation, pad in parts
         ]
 
+    def padding_of_any_size(self) -> list[int] | None:
+        """Return such a padding for axes of any size; None where a window may begin behind the data."""
+        parts = zip(self.kernel, self.strides, self.dilations, self.after, strict=True)
+        if any((width - 1) * dilation + 1 < stride + after for width, stride, dilation, after in parts):
+            return None
+        return [after + stride - 1 for after, stride in zip(self.after, self.strides, strict=True)]
+
     def windows(self, counts: Sequence[int]) -> list[np.ndarray]:
         """Return so many windows of each axis."""
         parts = zip(counts, self.kernel, self.strides, self.dilations, self.before, strict=True)

@@ -163,3 +163,49 @@ def test_passes_of_one_s_own_run_on_the_program() -> None:
         compiled = torch.compile(module, backend="nnmagic", options={"passes": [count]})
         torch.testing.assert_close(compiled(data), expected)
     assert len(seen) >= 2
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_training_with_batches_of_changing_size(dynamic: bool | None) -> None:
+    """With ``dynamic=True`` those of images are open, too: the graph is compiled for each call's."""
+    nn = torch.nn
+    module = nn.Sequential(
+        *(nn.Conv2d(2, 4, 3, padding=1, groups=2), nn.ReLU(), nn.MaxPool2d(2, ceil_mode=True)),
+        *(nn.ConvTranspose2d(4, 2, 2, 2), nn.ReplicationPad2d(1), nn.AvgPool2d(3)),
+        *(nn.AdaptiveMaxPool2d((2, 1)), nn.Flatten(), nn.Linear(4, 3)),
+    )
+    twin = copy.deepcopy(module)
+    compiled = torch.compile(module, backend="nnmagic", dynamic=dynamic, options={"engine": "numpy"})
+    for count in (4, 3, 5):
+        data = torch.randn(count, 2, 7, 6)
+        for run in (compiled, twin):
+            run(data).pow(2).sum().backward()
+        for found, expected in zip(module.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(found.grad, expected.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_what_cannot_be_compiled_for_any_size_is_refused() -> None:
+    compiled = torch.compile(lambda x: torch.linalg.ldl_factor(x @ x.mT)[0], backend="nnmagic", dynamic=True)
+    with pytest.raises(Exception, match="linalg_ldl_factor_ex"):
+        compiled(torch.randn(3, 3))
+
+
+def test_indices_of_fewer_rows_than_the_tensor() -> None:
+    options = {"engine": "numpy"}
+    compiled = torch.compile(lambda x, i: x.gather(1, i), backend="nnmagic", dynamic=True, options=options)
+    data = torch.arange(20.0).view(4, 5)
+    for rows, columns in ((4, 2), (2, 6), (0, 3)):
+        index = torch.arange(rows * columns).view(rows, columns) % 5
+        torch.testing.assert_close(compiled(data, index), data.gather(1, index), check_stride=True)
+
+
+def test_distinct_elements_of_none() -> None:
+    compiled = torch.compile(
+        lambda x: torch.unique(x[x > 0], return_inverse=True, return_counts=True),
+        backend="nnmagic",
+        options={"engine": "numpy"},
+    )
+    for data in (torch.tensor([3, -1, 2, 3, 7, 2]), torch.tensor([-1, -2])):
+        expected = torch.unique(data[data > 0], return_inverse=True, return_counts=True)
+        for found, wanted in zip(compiled(data), expected, strict=True):
+            torch.testing.assert_close(found, wanted)

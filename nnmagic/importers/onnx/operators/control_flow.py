@@ -16,15 +16,16 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.loops import carried_types, emit_loop
 from nnmagic.importers.onnx.nodes import OnnxNode, merge
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op, with_shape
+from nnmagic.importers.onnx.values import TensorSequence, Value, constant, op, with_shape
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim, TensorType
 
 if TYPE_CHECKING:
     from onnx import GraphProto
 
-#: A loop with no more rounds and nodes than these is written out.
-_UNROLLED_ROUNDS, _UNROLLED_NODES = 16, 200
+_Item = Value | TensorSequence
+#: A loop with no more rounds and nodes than these is written out; one that carries a sequence must be.
+_UNROLLED, _MOST_ROUNDS = (16, 200), (1000, 20_000)
 _TRUE = constant(np.bool_(1))
 
 
@@ -35,7 +36,18 @@ class _BodyFailedError(UnsupportedError):
 def _run(
     node: OnnxNode, graph: GraphProto, block: OnnxBlock, arguments: Sequence[Value], *, binds_outer: bool
 ) -> list[Value]:
-    """Import a subgraph into a block, for inputs."""
+    """Import a subgraph into a block, for inputs; its outputs are tensors. Raises UnsupportedError."""
+    outputs = _run_known(node, graph, block, arguments, binds_outer=binds_outer)
+    values = [value for value in outputs if isinstance(value, Value)]
+    if len(values) != len(outputs):
+        raise UnsupportedError(f"the graph {graph.name!r} gives a sequence, and only the call knows when")
+    return values
+
+
+def _run_known(
+    node: OnnxNode, graph: GraphProto, block: OnnxBlock, arguments: Sequence[_Item], *, binds_outer: bool
+) -> list[_Item]:
+    """Import a subgraph, which certainly runs, into a block, for inputs."""
     if len(graph.input) != len(arguments):
         raise UnsupportedError(
             f"the graph {graph.name!r} has {len(graph.input)} inputs, not {len(arguments)}"
@@ -51,11 +63,12 @@ def _run(
 
 
 @operator("If")
-def _if(node: OnnxNode) -> list[Value]:
+def _if(node: OnnxNode) -> Sequence[_Item]:
     condition = shapes.scalar(node[0])
     graphs = [node.graph("then_branch"), node.graph("else_branch")]
     if condition.known is not None:
-        return _run(node, graphs[0 if bool(condition.known) else 1], node.block, [], binds_outer=False)
+        graph = graphs[0 if bool(condition.known) else 1]
+        return _run_known(node, graph, node.block, [], binds_outer=False)
     blocks = [OnnxBlock(), OnnxBlock()]
     results = [
         _run(node, graph, block, [], binds_outer=False) for graph, block in zip(graphs, blocks, strict=True)
@@ -74,16 +87,16 @@ def _if(node: OnnxNode) -> list[Value]:
     return [Value(ir.TupleGetItem(chosen, index), type_) for index, type_ in enumerate(types)]
 
 
-@operator("Loop", note="of tensors")
-def _loop(node: OnnxNode) -> list[Value]:
+@operator("Loop", note="of sequences, where the number of its rounds is known")
+def _loop(node: OnnxNode) -> Sequence[_Item]:
     graph = node.graph("body")
     limit = None if node.get(0) is None else shapes.scalar(node[0])
     condition = _TRUE if node.get(1) is None else shapes.scalar(node[1])
-    start = [node[index] for index in range(2, len(node.inputs))]
-    count = len(start)
-    unrolled = _unroll(node, graph, limit, condition, start)
+    unrolled = _unroll(node, graph, limit, condition, node.inputs[2:])
     if unrolled is not None:
         return unrolled
+    start = [node[index] for index in range(2, len(node.inputs))]
+    count = len(start)
 
     def round_of(block: OnnxBlock, step: Value, flag: Value, carried: Sequence[Value]) -> list[Value]:
         return _run(node, graph, block, [step, flag, *carried], binds_outer=True)
@@ -178,23 +191,29 @@ def write_row(buffer: Value, value: Value, step: Value) -> Value:
 
 
 def _unroll(
-    node: OnnxNode, graph: GraphProto, limit: Value | None, condition: Value, start: Sequence[Value]
-) -> list[Value] | None:
-    """Write the rounds of a loop out, where there are few and their number is known."""
+    node: OnnxNode,
+    graph: GraphProto,
+    limit: Value | None,
+    condition: Value,
+    start: Sequence[_Item | None],
+) -> list[_Item] | None:
+    """Write the rounds of a loop out, if their number is known, and is small or a sequence is carried."""
     if limit is None or limit.known is None or condition.known is None:
         return None
     rounds = max(0, int(limit.known)) if bool(condition.known) else 0
-    if rounds > _UNROLLED_ROUNDS or rounds * len(graph.node) > _UNROLLED_NODES or rounds == 0:
+    has_sequence = any(isinstance(value, TensorSequence) for value in start)
+    most_rounds, most_nodes = _MOST_ROUNDS if has_sequence else _UNROLLED
+    if rounds > most_rounds or rounds * len(graph.node) > most_nodes or rounds == 0:
         return None
-    carried, count = list(start), len(start)
+    carried, count = [value for value in start if value is not None], len(start)
     scanned: list[list[Value]] = []
     for step in range(rounds):
-        outputs = _run(
+        outputs = _run_known(
             node, graph, node.block, [constant(step, "int64"), condition, *carried], binds_outer=False
         )
         carried = outputs[1 : 1 + count]
-        scanned.append(outputs[1 + count :])
-        again = outputs[0].known
+        scanned.append([value for value in outputs[1 + count :] if isinstance(value, Value)])
+        again = outputs[0].known if isinstance(outputs[0], Value) else None
         if again is None:
             return None
         if not bool(again.all()):

@@ -210,19 +210,16 @@ def _count(data: Value) -> int:
     return math.prod(shapes.static_shape(data))
 
 
-@operator("Unique", note="of static length")
+@operator("Unique", note="of axes of known size")
 def _unique(node: OnnxNode) -> list[Value | None]:
     """Sort, mark where a new element begins, and count; only the declared length is kept."""
     data, is_sorted = node[0], bool(node.integer("sorted", 1))
     if node.attr("axis") is None:
-        rows = shapes.reshape(data, [_count(data), 1])
-        axis = None
-    else:
-        axis = node.axis(data.rank)
-        order = [axis, *(at for at in range(data.rank) if at != axis)]
-        moved = shapes.transpose(data, order)
-        sizes = shapes.static_shape(moved)
-        rows = shapes.reshape(moved, [sizes[0], math.prod(sizes[1:])])
+        return _unique_elements(shapes.reshape(data, [product(data.shape)]), is_sorted=is_sorted)
+    axis = node.axis(data.rank)
+    moved = shapes.transpose(data, [axis, *(at for at in range(data.rank) if at != axis)])
+    sizes = shapes.static_shape(moved)
+    rows = shapes.reshape(moved, [sizes[0], math.prod(sizes[1:])])
     length, width = shapes.static_shape(rows)
     if not length:
         raise UnsupportedError("a tensor without elements is not supported")
@@ -247,12 +244,32 @@ def _unique(node: OnnxNode) -> list[Value | None]:
     kept = op("argsort", places, axis=0, dtype="int64")
     first_index = op("take", first_places, kept, axis=0, mode="clip")
     counts = op("sum", equal.cast("int64"), axis=1)
-    values = op("take", rows, first_index, axis=0, mode="clip")
-    if axis is None:
-        result = op("squeeze", values, axis=(1,))
-    else:
-        result = op("take", data, first_index, axis=axis, mode="clip")
+    result = op("take", data, first_index, axis=axis, mode="clip")
     return [result, first_index, place, op("take", counts, first_index, axis=0, mode="clip")]
+
+
+def runs(ordered: Value) -> tuple[Value, Value, Value]:
+    """Return where runs of equal elements begin, the number of each element's run, and their lengths."""
+    number = shapes.counting(ordered, 0)
+    before = op("take", ordered, (number - 1).maximum(0), axis=0, mode="clip")
+    begins = op("logical_or", number.equal(0), op("not_equal", ordered, before))
+    first = op("squeeze", op("argwhere", begins), axis=(1,)).cast("int64")
+    run = op("cumsum", begins.cast("int64"), axis=0, dtype="int64") - 1
+    lengths = op("scatter_elements", first * 0, run, number * 0 + 1, axis=0, reduction="add")
+    return first, run, lengths
+
+
+def _unique_elements(data: Value, *, is_sorted: bool) -> list[Value | None]:
+    """Sort, and number the runs of equal elements; unsorted are those in the order of their first places."""
+    places = op("argsort", data, axis=0, dtype="int64")
+    first, run, counts = runs(op("take", data, places, axis=0, mode="clip"))
+    index = op("take", places, first, axis=0, mode="clip")
+    if not is_sorted:
+        order = op("argsort", index, axis=0, dtype="int64")
+        index, counts = (op("take", item, order, axis=0, mode="clip") for item in (index, counts))
+        run = op("take", op("argsort", order, axis=0, dtype="int64"), run, axis=0, mode="clip")
+    inverse = op("scatter_elements", places, places, run, axis=0)
+    return [op("take", data, index, axis=0, mode="clip"), index, inverse, counts]
 
 
 def _row_less(lhs: Value, rhs: Value, width: int) -> Value:

@@ -61,8 +61,10 @@ def _covering(data: Value, placing: Placing) -> list[int] | None:
 
     None if there is none. What is padded must not count.
     """
-    if not shapes.is_static(data.shape[2:]) or min(placing.after, default=0) < 0:
+    if min(placing.after, default=0) < 0:
         return None
+    if not shapes.is_static(data.shape[2:]):
+        return placing.padding_of_any_size()
     sizes = shapes.image_sizes(data)
     _counts(placing, sizes)
     return placing.padding_behind(sizes)

@@ -80,13 +80,19 @@ def _batch(lhs: Value, rhs: Value) -> Value:
     if outer is None:
         shown = f"({', '.join(map(dim_text, lhs.shape))}) and ({', '.join(map(dim_text, rhs.shape))})"
         raise UnsupportedError(f"the shapes {shown} do not fit together")
-    count = product(outer)
     sides = []
     for side, other in ((lhs, rhs), (rhs, lhs)):
         wide = shapes.expand_to(side, [*outer, *side.shape[-2:]], other) if side.shape[:-2] != outer else side
-        sides.append(shapes.reshape(wide, [count, *side.shape[-2:]], other))
+        if ANY in wide.shape:
+            while wide.rank > 3:
+                wide = op("reshape", wide, newshape=(-3, *[0] * (wide.rank - 2)))
+            sides.append(wide)
+        else:
+            sides.append(shapes.reshape(wide, [product(outer), *side.shape[-2:]], other))
     dtype = lhs.dtype
     result = op("nn.batch_matmul", *sides, transpose_a=False, transpose_b=False, out_dtype=dtype)
+    if ANY in result.shape and lhs.shape[:-2] == outer:
+        return op("reshape_like", result, lhs, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=lhs.rank - 2)
     return shapes.reshape(result, [*outer, lhs.shape[-2], rhs.shape[-1]], lhs, rhs)
 
 

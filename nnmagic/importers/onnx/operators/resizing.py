@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -176,11 +177,7 @@ def _factors(
         new = node.static(3, lambda: declared and [declared[axis] for axis in axes])
         return [(constant(size / have, "float64"), size) for size, have in zip(new, old, strict=True)]
     ratios = [_item(sizes, number).cast("float64") / float(have) for number, have in enumerate(old)]
-    if policy not in ("not_larger", "not_smaller"):
-        raise UnsupportedError(f"the keep_aspect_ratio_policy {policy!r} is not known")
-    scale = ratios[0]
-    for ratio in ratios[1:]:
-        scale = scale.minimum(ratio) if policy == "not_larger" else scale.maximum(ratio)
+    scale = _common_scale(policy, ratios)
     factors: list[tuple[Value, int | None]] = []
     for axis, have in zip(axes, old, strict=True):
         # ONNX's ``round_int``: halves are rounded up.
@@ -194,6 +191,13 @@ def _factors(
             raise node.unknown(3)
         factors.append((scale, size))
     return factors
+
+
+def _common_scale(policy: str, ratios: Sequence[Value]) -> Value:
+    """Return the scale of all axes. Raises UnsupportedError."""
+    if policy not in ("not_larger", "not_smaller"):
+        raise UnsupportedError(f"the keep_aspect_ratio_policy {policy!r} is not known")
+    return reduce(lambda lhs, rhs: lhs.op("minimum" if policy == "not_larger" else "maximum", rhs), ratios)
 
 
 def _factor(size: Dim, old: Dim) -> tuple[Value, int | None]:
@@ -217,8 +221,14 @@ def _open_axes(
     An axis whose size the model declares as that of the data stays, and the call checks that it does.
     """
     data, opened = node[0], []
-    if sizes is not None and node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return None
+    if sizes is not None and (policy := node.text("keep_aspect_ratio_policy", "stretch")) != "stretch":
+        lengths = [shapes.size_along(data, axis).cast("float64") for axis in axes]
+        scale = _common_scale(
+            policy, [_item(sizes, at).cast("float64") / size for at, size in enumerate(lengths)]
+        )
+        counts = [op("floor", scale * size + 0.5).cast("int64") for size in lengths]
+        plans = zip(axes, counts, regions, strict=True)
+        return [_plan(data, axis, ANY, count, scale, region) for axis, count, region in plans]
     stated = (sizes_of(sizes) if sizes is not None else None) or (ANY,) * len(axes)
     declared = node.declared[0] if node.declared else None
     for number, axis in enumerate(axes):

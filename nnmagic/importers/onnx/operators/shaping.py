@@ -27,7 +27,7 @@ from nnmagic.importers.onnx.values import (
     with_shape,
     with_sizes,
 )
-from nnmagic.relay.ops.dims import broadcast_shapes, multiply, product
+from nnmagic.relay.ops.dims import broadcast_shapes, floor_divide, multiply, product, same_dim
 from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
 
 _FAR = 2**48
@@ -324,14 +324,17 @@ def _depth_to_space(node: OnnxNode) -> Value:
 def _space_to_depth(node: OnnxNode) -> Value:
     data, block = node[0], node.integer("blocksize")
     batch, channels, height, width = data.shape
-    if not (isinstance(height, int) and isinstance(width, int)) or height % block or width % block:
-        raise UnsupportedError(
-            f"height and width must be known multiples of {block}, found {height}, {width}"
-        )
-    rows, columns = int(height) // block, int(width) // block
+    rows, columns = (floor_divide(size, block) for size in (height, width))
+    for size, axis in ((height, 2), (width, 3)):
+        if isinstance(size, int) and size % block:
+            raise UnsupportedError(f"height and width must be multiples of {block}, found {height}, {width}")
+        if same_dim(multiply(floor_divide(size, block), block), size) is not True:
+            rest = op("floor_mod", shapes.size_along(data, axis), constant(block, "int64"))
+            node.block.check(rest.equal(0), f"SpaceToDepth: axis {axis} must be a multiple of {block}")
     mode = node.text("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         raise UnsupportedError(f"the mode {mode!r} is not known")
-    apart = shapes.reshape(data, [batch, channels, rows, block, columns, block])
+    split = [batch, channels, rows, block, columns, block]
+    apart = with_shape(op("reshape", data, newshape=(0, 0, -4, -1, block, -4, -1, block)), split)
     moved = shapes.transpose(apart, (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
     return shapes.reshape(moved, [batch, multiply(channels, block * block), rows, columns], data)

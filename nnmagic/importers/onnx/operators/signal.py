@@ -12,8 +12,10 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode, normalize_axis
+from nnmagic.importers.onnx.operators.slicing import positions
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, check_new_array, constant, count_up, op
+from nnmagic.importers.onnx.values import Value, check_new_array, constant, count_up, op, with_shape
+from nnmagic.relay.ops.dims import add, floor_divide, subtract
 
 
 def _transform(data: Value, axis: int, *, inverse: bool, onesided: bool) -> Value:
@@ -90,6 +92,10 @@ def _dft_along(node: OnnxNode, axis: int) -> Value:
     if axis == data.rank - 1:
         raise UnsupportedError("the last axis holds the parts of the numbers, and cannot be transformed")
     inverse, onesided = bool(node.integer("inverse")), bool(node.integer("onesided"))
+    if node.get(1) is None and not onesided:
+        return _transform(data, axis, inverse=inverse, onesided=False)
+    if node.get(1) is None and not inverse and data.shape[-1] == 1:
+        return _transform(data, axis, inverse=False, onesided=True)
     size = _static(data.shape[axis])
     length = int(size) if not (inverse and onesided) else 2 * (int(size) - 1)
     if node.get(1) is not None:
@@ -112,8 +118,9 @@ def _dft_along(node: OnnxNode, axis: int) -> Value:
 @operator("STFT")
 def _stft(node: OnnxNode) -> Value:
     data, window = node[0], node.get(2)
+    data = shapes.unsqueeze(data, [2]) if data.rank == 2 else data
     declared = node.output_shape()
-    length = shapes.static_shape(data)[1]
+    length = data.shape[1]
     onesided = bool(node.integer("onesided", 1))
     if window is not None:
         size = shapes.static_shape(window)[0]
@@ -125,17 +132,21 @@ def _stft(node: OnnxNode) -> Value:
         )[0]
 
     def frames_of(step: int) -> Value:
-        count = 1 + (length - size) // step
-        check_new_array(count, size)
-        at = count_up(count)[:, None] * step + count_up(size)[None, :]
-        frames = op("take", data, constant(at, "int64"), axis=1, mode="clip")
+        count = add(floor_divide(subtract(length, size), step), 1)
+        if isinstance(count, int):
+            check_new_array(int(count), size)
+        room = shapes.size_along(data, 1) - size
+        node.block.check(room >= 0, f"STFT: a frame of {size} elements does not fit the signal")
+        firsts = positions(op("floor_divide", room, room.like(step)) + 1, count) * step
+        at = shapes.unsqueeze(firsts, [1]) + constant(count_up(size), "int64")
+        frames = op("take", data, with_shape(at, [count, size]), axis=1, mode="clip")
         if window is not None:
             frames = frames * shapes.unsqueeze(window, [1])
         return _transform(frames, 2, inverse=False, onesided=onesided)
 
     if node[1].known is not None:
         return frames_of(int(node[1].known.reshape(-1)[0]))
-    if declared is None:
+    if declared is None or not isinstance(length, int):
         raise node.unknown(1)
     steps = [step for step in range(1, length + 1) if 1 + (length - size) // step == declared[1]][:32]
     return node.choose(1, steps, lambda step: frames_of(int(str(step))))

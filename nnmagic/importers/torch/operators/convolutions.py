@@ -18,6 +18,7 @@ from nnmagic.importers.onnx.values import Value, integers, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import wide
 from nnmagic.importers.torch.registry import operator
+from nnmagic.relay.ops.dims import multiply
 
 
 def _per_axis(values: Sequence[int], rank: int, default: int) -> list[int]:
@@ -131,14 +132,12 @@ def _convolution_backward(call: AtenCall) -> list[Value | None]:
     if wanted[0]:
         if transposed:
             gradients = convolve(gradient, weight, moves)
-            results[0] = _cut(gradients, call.static(data))
+            results[0] = _cut(gradients, call.image(data, rank))
         else:
-            sizes = call.static(data, "the size of the image")
-            reach = call.static(gradient, "the size of the image")
-            kernel = call.static(weight)[2:]
+            sizes, reach, kernel = (call.image(value, rank) for value in (data, gradient, weight))
             extra = [
-                sizes[2 + at]
-                - ((reach[2 + at] - 1) * stride[at] - 2 * padding[at] + (kernel[at] - 1) * dilation[at] + 1)
+                sizes[at]
+                - ((reach[at] - 1) * stride[at] - 2 * padding[at] + (kernel[at] - 1) * dilation[at] + 1)
                 for at in range(rank)
             ]
             results[0] = convolve_back(gradient, weight, moves, extra)
@@ -148,8 +147,8 @@ def _convolution_backward(call: AtenCall) -> list[Value | None]:
     return results
 
 
-def _cut(data: Value, shape: Sequence[int]) -> Value:
-    for axis, size in enumerate(shape):
+def _cut(data: Value, image: Sequence[int]) -> Value:
+    for axis, size in enumerate(image, 2):
         data = shapes.slice_axis(data, axis, 0, size)
     return data
 
@@ -157,28 +156,26 @@ def _cut(data: Value, shape: Sequence[int]) -> Value:
 def _weight_gradient(call: AtenCall, image: Value, error: Value, weight: Value, moves: _Moves) -> Value:
     """Multiply the windows of the image, one for each tap of the kernel, by the gradient."""
     stride, padding, dilation, groups = moves
-    kernel, counts = call.static(weight)[2:], call.static(error)[2:]
-    rank = len(kernel)
+    rank = weight.rank - 2
+    kernel, counts = call.image(weight, rank), call.image(error, rank)
     channels, outputs = int(cast(int, image.shape[1])), int(cast(int, error.shape[1]))
-    batch = call.static(image)[0]
     widths = [0, 0, *padding]
     padded = pad(image, widths, widths, "constant", None)
-    places = int(np.prod(counts))
-    flat_error = shapes.reshape(error, [batch, groups, outputs // groups, places])
-    flat_error = shapes.reshape(
-        shapes.transpose(flat_error, [1, 2, 0, 3]), [groups, outputs // groups, batch * places]
-    )
-    taps = []
+    batch, places = image.shape[0], int(np.prod(counts))
+
+    def by_group(value: Value, width: int) -> Value:
+        apart = call.reshape(value, [batch, groups, width // groups, places])
+        moved = shapes.transpose(apart, [1, 2, 0, 3])
+        return call.reshape(moved, [groups, width // groups, multiply(batch, places)])
+
+    flat_error, taps = by_group(error, outputs), []
     for tap in np.ndindex(*kernel):
         window = padded
         for axis in range(rank):
             first = tap[axis] * dilation[axis]
             last = first + (counts[axis] - 1) * stride[axis] + 1
             window = shapes.slice_axis(window, 2 + axis, first, last, stride[axis])
-        flat = shapes.reshape(window, [batch, groups, channels // groups, places])
-        flat = shapes.reshape(
-            shapes.transpose(flat, [1, 2, 0, 3]), [groups, channels // groups, batch * places]
-        )
+        flat = by_group(window, channels)
         taps.append(op("nn.batch_matmul", flat_error, flat, transpose_b=True))  # (groups, outputs, channels)
     joined = op("concatenate", [shapes.unsqueeze(tap, [3]) for tap in taps], axis=3)
     return shapes.reshape(joined, [outputs, channels // groups, *kernel])
@@ -194,7 +191,7 @@ def _col2im(call: AtenCall) -> Value:
     dilation, padding, stride = (call.ints(name) for name in ("dilation", "padding", "stride"))
     batched = data.rank == 3
     data = data if batched else shapes.unsqueeze(data, [0])
-    batch, width, length = call.static(data)
+    batch, (width, length) = data.shape[0], call.image(data, 2)
     counts = [
         (image[at] + 2 * padding[at] - (kernel[at] - 1) * dilation[at] - 1) // stride[at] + 1 for at in (0, 1)
     ]
@@ -210,10 +207,11 @@ def _col2im(call: AtenCall) -> Value:
     padded = [image[at] + 2 * padding[at] for at in (0, 1)]
     flat = np.ravel_multi_index(places, padded)
     channels, taps = width // int(np.prod(kernel)), int(np.prod(kernel))
-    updates = shapes.transpose(shapes.reshape(data, [batch * channels, taps * length]), [1, 0])
-    zeros = shapes.full([int(np.prod(padded)), batch * channels], scalar_constant(0, data.dtype))
+    planes = multiply(batch, channels)
+    updates = shapes.transpose(call.reshape(data, [planes, taps * length]), [1, 0])
+    zeros = call.full([int(np.prod(padded)), planes], scalar_constant(0, data.dtype))
     total = op("scatter_nd", zeros, shapes.unsqueeze(integers(flat.tolist()), [0]), updates, mode="add")
-    whole = shapes.reshape(shapes.transpose(total, [1, 0]), [batch, channels, *padded])
+    whole = call.reshape(shapes.transpose(total, [1, 0]), [batch, channels, *padded])
     cut = [0, 0, *(-p for p in padding)]
     result = pad(whole, cut, cut, "constant", None)
     return result if batched else shapes.squeeze(result, [0])
@@ -229,7 +227,7 @@ def _im2col(call: AtenCall) -> Value:
     data = data if batched else shapes.unsqueeze(data, [0])
     widths = [0, 0, *padding]
     data = pad(data, widths, widths, "constant", None)
-    batch, channels, height, width = call.static(data)
+    batch, (channels, height, width) = data.shape[0], call.image(data, 3)
     counts = [
         (size - (kernel[at] - 1) * dilation[at] - 1) // stride[at] + 1
         for at, size in enumerate((height, width))
@@ -243,5 +241,5 @@ def _im2col(call: AtenCall) -> Value:
             window = shapes.slice_axis(window, 2 + axis, first, last, stride[axis])
         patches.append(shapes.unsqueeze(window, [2]))
     joined = op("concatenate", patches, axis=2)
-    result = shapes.reshape(joined, [batch, channels * len(patches), int(np.prod(counts))])
+    result = call.reshape(joined, [batch, channels * len(patches), int(np.prod(counts))])
     return result if batched else shapes.squeeze(result, [0])

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.indexing import runs
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert
@@ -16,9 +17,6 @@ from nnmagic.importers.torch.operators.reductions import sorted_along
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import ANY
-
-#: Beyond the end of any axis.
-_END = int(np.iinfo("int64").max)
 
 
 @operator("histc")
@@ -70,15 +68,10 @@ def _unique(call: AtenCall) -> list[Value]:
     ordered, places = flat, None
     if call.own_name == "_unique2":
         ordered, places = sorted_along(call, flat, 0, descending=False)
-    size = shapes.size_along(flat, 0)
-    changes = op("not_equal", shapes.slice_axis(ordered, 0, 1, _END), shapes.slice_axis(ordered, 0, 0, -1))
-    begins = op("concatenate", [constant(np.array([True])), changes], axis=0)
-    first = shapes.squeeze(op("argwhere", begins), [1]).cast("int64")
-    number = op("cumsum", begins.cast("int64"), axis=0, dtype="int64") - 1
+    first, number, counts = runs(ordered)
     if places is not None:
         number = op("scatter_elements", number * 0, places, number, axis=0)
-    ends = op("concatenate", [shapes.slice_axis(first, 0, 1, _END), shapes.unsqueeze(size, [0])], axis=0)
     none = constant(np.zeros(0, "int64"))
     inverse = call.reshape(number, data.shape) if call.flag("return_inverse") else none
-    counts = ends - first if call.flag("return_counts") else none
+    counts = counts if call.flag("return_counts") else none
     return [op("take", ordered, first, axis=0), inverse, counts]

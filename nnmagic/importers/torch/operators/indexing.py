@@ -67,10 +67,11 @@ def _cut(data: Value, index: Value, axis: int) -> Value:
     """Cut the other axes of a tensor to the sizes of the indices."""
     for at in range(data.rank):
         have, want = data.shape[at], index.shape[at]
-        if at != axis and have != want:
-            if not isinstance(have, int) or not isinstance(want, int):
-                raise UnsupportedError("tensor and indices differ in a size that is known only at the call")
-            data = shapes.slice_axis(data, at, 0, int(want))
+        if at != axis and same_dim(have, want) is not True:
+            if isinstance(have, int) and isinstance(want, int):
+                data = shapes.slice_axis(data, at, 0, int(want))
+            else:
+                data = op("take", data, shapes.counting(index, at), axis=at, mode="clip")
     return data
 
 

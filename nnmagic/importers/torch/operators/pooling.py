@@ -53,13 +53,13 @@ def _max_pool(call: AtenCall, rank: int) -> list[Value]:
         return [call.full(call.shape, scalar_constant(0, dtype)) for dtype in (data.dtype, "int64")]
     values: Value | None = None
     indices: list[Value] = []
-    after = placing.after
+    after: Sequence[int] | None = placing.padding_of_any_size() if placing.ceil else placing.after
     if len(counts) == rank and shapes.is_static(data.shape[2:]):
         values, index = pooling.window_maxima(data, placing.windows(counts))
         indices = [index]
         if placing.ceil:
-            after = placing.padding_behind(call.static(data)[2:])
-    if (values is not None or not placing.ceil) and data.is_float and min(placing.before) >= 0:
+            after = placing.padding_behind(call.image(data, rank))
+    if after is not None and data.is_float and min(placing.before) >= 0:
         values = pooling.pool("max", data, placing, after)
     if values is None:
         raise UnsupportedError(
@@ -70,27 +70,19 @@ def _max_pool(call: AtenCall, rank: int) -> list[Value]:
 
 
 @operator(
-    "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", note="of images of known size"
+    *("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"),
+    *("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"),
 )
 def _max_pool_backward(call: AtenCall) -> Value:
+    """Add the gradient of each maximum to the element that it was."""
     rank = 2 if "2d" in call.name else 3
-    return _scatter_planes(call, rank, call["grad_output"], call["indices"])
-
-
-def _scatter_planes(call: AtenCall, rank: int, gradient: Value, indices: Value) -> Value:
-    shape = call.static(call["self"])
-    size, planes = int(np.prod(shape[-rank:])), int(np.prod(shape[:-rank]))
-    count = product(gradient.shape[-rank:])
+    gradient, shape = call["grad_output"], call["self"].shape
+    if 0 in gradient.shape or 0 in shape:
+        return call.full(call.shape, scalar_constant(0, gradient.dtype))
+    planes, size, count = (product(part) for part in (shape[:-rank], shape[-rank:], gradient.shape[-rank:]))
     zeros = call.full([planes, size], scalar_constant(0, gradient.dtype))
-    made = op(
-        "scatter_elements",
-        zeros,
-        shapes.reshape(indices, [planes, count]),
-        shapes.reshape(gradient, [planes, count]),
-        axis=1,
-        reduction="add",
-    )
-    return shapes.reshape(made, shape)
+    places, updates = (call.reshape(item, [planes, count]) for item in (call["indices"], gradient))
+    return call.reshape(op("scatter_elements", zeros, places, updates, axis=1, reduction="add"), shape)
 
 
 # -- means ---------------------------------------------------------------------------------------------
@@ -127,7 +119,7 @@ def _avg_pool(call: AtenCall, rank: int) -> Value:
         padded = call.flag("count_include_pad", default=True)
         result = pooling.pool("avg", data, placing, placing.after, count_include_pad=padded)
     else:
-        sizes = call.static(data, "the size of the image")[2:]
+        sizes = call.image(data, rank)
         windows, numbers = _windows(call, sizes, [int(cast(int, size)) for size in call.shape[-rank:]])
         result = pooling.window_sums(data, windows) / data.like(numbers)
     return result if call["self"].rank == rank + 2 else shapes.squeeze(result, [0])
@@ -136,8 +128,8 @@ def _avg_pool(call: AtenCall, rank: int) -> Value:
 @operator("avg_pool2d_backward", "avg_pool3d_backward", note="of images of known size")
 def _avg_pool_backward(call: AtenCall) -> Value:
     rank = 2 if "2d" in call.name else 3
-    gradient, shape = wide(call["grad_output"]), call.static(call["self"])
-    return _spread(gradient, shape[-rank:], *_windows(call, shape[-rank:], call.static(gradient)[-rank:]))
+    gradient, sizes = wide(call["grad_output"]), call.image(call["self"], rank)
+    return _spread(gradient, sizes, *_windows(call, sizes, call.image(gradient, rank)))
 
 
 def _adaptive_average(call: AtenCall, rank: int) -> Value:
@@ -148,8 +140,7 @@ def _adaptive_average(call: AtenCall, rank: int) -> Value:
         return op("mean", data, axis=axes, keepdims=True)
     if 0 in call.shape:
         return call.full(call.shape, scalar_constant(0, data.dtype))
-    if not shapes.is_static(data.shape[-rank:]):
-        raise UnsupportedError("the size of the image must be known", "leave it out of dynamic_shapes")
+    call.image(data, rank)
     windows, numbers = _adaptive_windows(data, sizes)
     return (
         pooling.window_sums(data, windows) / data.like(numbers)
@@ -168,9 +159,8 @@ def _adaptive_windows(data: Value, counts: Sequence[int]) -> tuple[list[np.ndarr
 @operator("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward", note="of images of known size")
 def _adaptive_backward(call: AtenCall) -> Value:
     rank = 2 if "2d" in call.name else 3
-    gradient, shape = wide(call["grad_output"]), call.static(call["self"])
-    counts = call.static(gradient)[-rank:]
-    return _spread(gradient, shape[-rank:], *_adaptive_windows(call["self"], counts))
+    gradient, sizes = wide(call["grad_output"]), call.image(call["self"], rank)
+    return _spread(gradient, sizes, *_adaptive_windows(call["self"], call.image(gradient, rank)))
 
 
 @operator(
@@ -179,12 +169,13 @@ def _adaptive_backward(call: AtenCall) -> Value:
 )
 def _replication_backward(call: AtenCall) -> Value:
     """Add the gradients of the copies of an edge to that of the edge."""
-    gradient, shape, padding = wide(call["grad_output"]), call.static(call["self"]), call.ints("padding")
-    for at, (before, after) in enumerate(zip(padding[::2], padding[1::2], strict=True)):
+    gradient, padding = wide(call["grad_output"]), call.ints("padding")
+    sizes = call.image(call["self"], len(padding) // 2)[::-1]
+    for at, (size, before, after) in enumerate(zip(sizes, padding[::2], padding[1::2], strict=True)):
         axis = gradient.rank - 1 - at
-        count = shape[axis] + before + after
-        matrix = np.zeros((count, shape[axis]))
-        matrix[np.arange(count), np.clip(np.arange(count) - before, 0, shape[axis] - 1)] = 1
+        count = size + before + after
+        matrix = np.zeros((count, size))
+        matrix[np.arange(count), np.clip(np.arange(count) - before, 0, size - 1)] = 1
         gradient = along_axis(gradient, axis, gradient.like(matrix))
     return gradient
 
@@ -192,7 +183,7 @@ def _replication_backward(call: AtenCall) -> Value:
 @operator("adaptive_max_pool2d", "adaptive_max_pool3d", note="of images of known size")
 def _adaptive_max(call: AtenCall) -> list[Value]:
     data = call["self"]
-    call.static(data)
+    call.image(data, len(call.ints("output_size")))
     if 0 in call.shape or 0 in data.shape:
         return [call.full(call.shape, scalar_constant(0, dtype)) for dtype in (data.dtype, "int64")]
     return list(pooling.window_maxima(data, _adaptive_windows(data, call.ints("output_size"))[0]))
