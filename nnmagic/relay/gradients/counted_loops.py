@@ -70,8 +70,7 @@ def counted_loop(
     inside = (value for _, value in again.bindings[:-1])
     if call is None or mentions(name, *substitution.values(), decision.false_branch, *inside):
         return None
-    following = dict(zip(function.params, call.args, strict=True))
-    env = dict(zip(function.params, args, strict=True))
+    following, env = (dict(zip(function.params, values, strict=True)) for values in (call.args, args))
     fixed = tuple(param for param in function.params if following[param] is param)
 
     def number_of(expr: Expr) -> int | None:

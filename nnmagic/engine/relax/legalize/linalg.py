@@ -53,39 +53,23 @@ def _solve_sides(numbers: Numbers, size: Extent, columns: Extent, work: Sequence
 
 
 def _solve(call: OpCall) -> Value:
+    """Lower ``solve``, or ``inv``, which solves for the columns of a unit matrix."""
     dtype, numbers = tensor_dtype(call.args[0]), numbers_of(call)
 
-    def kernel(size: Extent, _: Extent, _rows: Extent, columns: Extent) -> Kernel:
+    def kernel(size: Extent, _: Extent, *of_sides: Extent) -> Kernel:
+        columns = of_sides[1] if of_sides else size
+
         def body(items: Sequence[Item], work: Sequence[Buffer]) -> list[Stmt]:
-            (matrix, sides, solution), (_status, a, b, _pivots) = items, work
+            (matrix, *sides, solution), (_status, a, b, _pivots) = items, work
             return [
                 to_columns(matrix, a),
-                to_columns(sides, b),
+                to_columns(sides[0], b) if sides else unit_matrix(size, b, numbers.pair),
                 *_solve_sides(numbers, size, columns, work),
                 from_columns(b, solution),
             ]
 
         work = [numbers.work(size, size), numbers.work(size, columns), ((size,), INT)]
         return [((size, columns, *numbers.pair), dtype)], work, body
-
-    return compute_batch(call, kernel, "Singular matrix")
-
-
-def _inv(call: OpCall) -> Value:
-    dtype, numbers = tensor_dtype(call.args[0]), numbers_of(call)
-
-    def kernel(size: Extent, _: Extent) -> Kernel:
-        def body(items: Sequence[Item], work: Sequence[Buffer]) -> list[Stmt]:
-            (matrix, inverse), (_status, a, b, _pivots) = items, work
-            return [
-                to_columns(matrix, a),
-                unit_matrix(size, b, numbers.pair),
-                *_solve_sides(numbers, size, size, work),
-                from_columns(b, inverse),
-            ]
-
-        work = [numbers.work(size, size), numbers.work(size, size), ((size,), INT)]
-        return [((size, size, *numbers.pair), dtype)], work, body
 
     return compute_batch(call, kernel, "Singular matrix")
 
@@ -404,7 +388,7 @@ def _full_rank(call: OpCall) -> Value:
 RULES.update(
     {
         "linalg.solve": _solve,
-        "linalg.inv": _inv,
+        "linalg.inv": _solve,
         "linalg.cholesky": _cholesky,
         "linalg.slogdet": _slogdet,
         "linalg.qr": _qr,
