@@ -105,9 +105,7 @@ class _Outlining:
             if (root := self.roots.get(buffer)) is None:
                 pointer = tirx.address_of(tirx.BufferLoad(buffer, [as_expr(0)] * len(buffer.ty.shape)))
                 if for_threads:
-                    data = as_pointer(
-                        pass_value(tirx.reinterpret("int64", pointer), buffer.name, "int64")
-                    )
+                    data = as_pointer(pass_value(tirx.reinterpret("int64", pointer), buffer.name, "int64"))
                 else:
                     data = pass_value(pointer, buffer.name, pointer.ty)
             elif root in names:
