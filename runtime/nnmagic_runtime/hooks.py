@@ -314,6 +314,11 @@ def _launch(body: int, data: int, wanted: int, _unused: int) -> None:
     _threads.launch(body, data, wanted)
 
 
+def _barrier(_number: int, _group: int, _unused: int, _unused_too: int) -> None:
+    """Stand for TVMBackendParallelBarrier, which code that was not optimised names, and none calls."""
+    raise RuntimeError("the machine code waits for a barrier, which the runtime does not have")
+
+
 def set_pool_size(_mode: int, size: int, _cores: object) -> None:
     """Set how many threads parallel loops use; the other arguments are TVM's."""
     _threads.size = size
@@ -335,6 +340,7 @@ def hooks() -> dict[str, int]:
         "__TVMBackendAllocWorkspace": _placed(_ALLOCATE, _address_of(library.aligned_alloc)),
         "__TVMBackendFreeWorkspace": _placed(_FREE, _address_of(library.free)),
         "__TVMBackendParallelLaunch": _hook(_launch),
+        "__TVMBackendParallelBarrier": _hook(_barrier),
     }
 
 

@@ -205,12 +205,14 @@ def test_functions_are_those_of_the_notebook(in_runtime: Outcomes, tmp_path: Pat
 
 
 def test_a_function_runs_with_numpy_alone(in_runtime: Outcomes, tmp_path: Path) -> None:
-    function = compiled("loop")
+    function, plain = compiled("loop"), nnmagic.compile(CELLS["loop"], opt_level=0)
     function.save(tmp_path / "loop")
+    plain.save(tmp_path / "plain")
     (tmp_path / "pickle").write_bytes(pickle.dumps(function))
     here = [outcome(function, *call) for call in calls_of("loop")]
     assert here[0][0][0] == "ndarray"
-    assert in_runtime(dict.fromkeys(("loop", "pickle"), calls_of("loop"))) == {"loop": here, "pickle": here}
+    files = ("loop", "plain", "pickle")
+    assert in_runtime(dict.fromkeys(files, calls_of("loop"))) == dict.fromkeys(files, here)
 
 
 def test_what_cannot_run_is_refused(in_runtime: Outcomes, tmp_path: Path) -> None:
