@@ -21,6 +21,7 @@ PARTS = {
     "c": ("LowLevelCallable",),  # SciPy, which has no types
     "cookbook": ("%load_ext", "double.save"),  # notebooks, and a function of a cell
     "libraries": ("nnmagic.dask",),  # Dask, which has no types
+    "runtime": ("nnmagic_runtime",),  # which is not installed here
     "models": ("images",),  # models and images of the reader's
 }
 
