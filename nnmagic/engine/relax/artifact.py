@@ -16,7 +16,7 @@ import numpy as np
 from nnmagic.engine import cpu, engine_error
 
 #: The version of what an entry holds and of how machine code is called.
-FORMAT = 6
+FORMAT = 7
 
 #: A value as JSON has it.
 Json = Any

@@ -118,15 +118,19 @@ class _Outlining:
         whole = replace_vars(sequence([*declared, body]), names)
         attrs = {key: self.function.attrs[key] for key in _ATTRS if key in self.function.attrs}
         function = tirx.PrimFunc(params, whole, ir.PrimType("int32")).with_attr({**attrs, INTERNAL: 1})
-        status = ir.Call(self._symbol_of(function), args, ret_ty=ir.PrimType("int32"))
+        symbol = self._symbol_of(function, "rounds" if for_threads else "shared")
+        status = ir.Call(symbol, args, ret_ty=ir.PrimType("int32"))
         return tirx.IfThenElse(tirx.NE(status, tirx.const(0, "int32")), FAIL, None)
 
-    def _symbol_of(self, function: tirx.PrimFunc) -> ir.GlobalVar:
-        """Return the name of a function, which is kept if none of those so far is equal."""
+    def _symbol_of(self, function: tirx.PrimFunc, kind: str) -> ir.GlobalVar:
+        """Return the name of a function, which is kept if none of those so far is equal.
+
+        ``kind`` is a part of it: what is shared is outlined first, and its threads' rounds afterwards.
+        """
         for symbol, other in self.functions.items():
             if INTERNAL in (other.attrs or {}) and tvm_ffi.structural_equal(function, other):
                 return symbol
-        symbol = ir.GlobalVar(f"{self.name}_rounds{len(self.functions)}")
+        symbol = ir.GlobalVar(f"{self.name}_{kind}{len(self.functions)}")
         self.functions[symbol] = function
         return symbol
 

@@ -46,3 +46,10 @@ def test_threads_and_one_core_run_the_same_rounds(name, monkeypatch):
     for n in (1, 63, 64, 1000, 40_001):
         arrays = [np.random.default_rng(n).random(shape) for shape in shapes(n)]
         np.testing.assert_allclose(f(*arrays), reference(*arrays), rtol=1e-12)
+
+
+def test_what_is_shared_has_rounds_of_its_own() -> None:
+    """Two Fourier transforms are one function, whose loops threads share: it is outlined twice."""
+    source = 'def f(y: Tensor[("n", 16), f64]): return np.fft.ifft(np.fft.fft(y)).real'
+    y = np.random.default_rng(0).random((3, 16))
+    np.testing.assert_allclose(nnmagic.compile(source, cache=False)(y), y, rtol=1e-12)
