@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import ir, relax, tirx
 
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
+from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.schedules.elementwise.schedule import UPDATES, is_elementwise
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
 from nnmagic.engine.relax.schedules.overlaps import Positions, all_loads
@@ -149,3 +150,20 @@ def single_store(kernel: PrimFunc) -> tirx.BufferStore | None:
     if isinstance(store, tirx.AttrStmt):
         store = store.body
     return store if isinstance(store, tirx.BufferStore) else None
+
+
+def has_sizes(type_: ir.Type) -> bool:
+    """Return whether a type is that of a tensor whose sizes are numbers."""
+    if not isinstance(type_, relax.TensorType) or type_.shape is None:
+        return False
+    return all(isinstance(dim, tirx.IntImm) for dim in type_.shape.values)
+
+
+def may_be_view(kernel: PrimFunc) -> bool:
+    """Return whether the planner may take a kernel's result for its operand as it lies in memory."""
+    if IS_RESHAPE in (kernel.attrs or {}):
+        return True
+    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    if all(isinstance(dim, tirx.IntImm) for buffer in buffers for dim in buffer.ty.shape):
+        return False
+    return has_reshape_order(kernel)

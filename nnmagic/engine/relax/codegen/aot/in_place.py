@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import tvm
-from tvm import ir, relax, tirx
+from tvm import ir, relax
 
-from nnmagic.engine.relax.codegen.aot.destructive_updates import changed_in_place, find_update_inputs
-from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
-from nnmagic.engine.relax.tir.types import PrimFunc, RelaxExpr
+from nnmagic.engine.relax.codegen.aot import destructive_updates as updates
+from nnmagic.engine.relax.tir.types import RelaxExpr
 from nnmagic.engine.relax.tir.visitors import collect
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
@@ -33,7 +32,6 @@ _Path: TypeAlias = tuple[int, ...]
 
 #: What a Relax value is made of: a tuple of them, or the memory that an array may be in.
 _Memory: TypeAlias = Any
-
 
 #: Finds what a region ends with: of bindings, their result and the function that they are in.
 FindTail: TypeAlias = Callable[[Sequence[RelaxExpr], RelaxExpr, ir.GlobalVar | None], int | None]
@@ -86,14 +84,14 @@ class _Planning:
     def changed_by(self, kernel: ir.GlobalVar) -> int | None:
         """Return the number of the array that a kernel may change in place, if there is one."""
         if kernel not in self._changing:
-            changing = changed_in_place(self.module[kernel])
+            changing = updates.changed_in_place(self.module[kernel])
             self._changing[kernel] = None if changing is None else changing[0]
         return self._changing[kernel]
 
     def updated_by(self, kernel: ir.GlobalVar) -> list[int]:
         """Return the numbers of the arrays that an element-wise kernel may update."""
         if kernel not in self._updated:
-            self._updated[kernel] = find_update_inputs(self.module[kernel])
+            self._updated[kernel] = updates.find_update_inputs(self.module[kernel])
         return self._updated[kernel]
 
 
@@ -196,7 +194,9 @@ class _FunctionAnalysis:
         self.candidates = frozenset(candidates)
         self.excluded = set(range(len(function.params))) - self.candidates
         #: The results whose sizes their type does not say; parameters of which there are views.
-        self.unsized = {at for at, type_ in enumerate(_fields(function.ret_ty)) if not _has_sizes(type_)}
+        self.unsized = {
+            at for at, type_ in enumerate(_fields(function.ret_ty)) if not updates.has_sizes(type_)
+        }
         self.viewed: set[int | None] = set()
         self.unstable: set[int] = set()
         self.plan = InPlacePlan()
@@ -331,7 +331,7 @@ class _FunctionAnalysis:
             return self._change(self._evaluate(arrays[updated]))
         # The planner may read such a kernel as a view, or run it: the result may be in either
         # memory.
-        if len(arrays) == 1 and _may_be_view(kernel):
+        if len(arrays) == 1 and updates.may_be_view(kernel):
             return _merge(self._view(self._evaluate(arrays[0])), self._new(var.ty))
         return self._new(var.ty)
 
@@ -439,9 +439,7 @@ class _FunctionAnalysis:
         return self._owners(self.candidates, lambda params: params - {None})
 
     def _owners(
-        self,
-        params: Collection[int],
-        owners_of: Callable[[frozenset[int | None]], frozenset[int | None]],
+        self, params: Collection[int], owners_of: Callable[[frozenset[int | None]], frozenset[int | None]]
     ) -> dict[int, int]:
         """Return the results that are one of some parameters, by their numbers; each at most once.
 
@@ -500,19 +498,3 @@ def _merge(lhs: _Memory, rhs: _Memory) -> _Memory:
 
 def _fields(type_: ir.Type) -> list[ir.Type]:
     return list(type_.fields) if isinstance(type_, relax.TupleType) else [type_]
-
-
-def _has_sizes(type_: ir.Type) -> bool:
-    if not isinstance(type_, relax.TensorType) or type_.shape is None:
-        return False
-    return all(isinstance(dim, tirx.IntImm) for dim in type_.shape.values)
-
-
-def _may_be_view(kernel: PrimFunc) -> bool:
-    """Return whether the planner may take a kernel's result for its operand as it lies in memory."""
-    if IS_RESHAPE in (kernel.attrs or {}):
-        return True
-    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
-    if all(isinstance(dim, tirx.IntImm) for buffer in buffers for dim in buffer.ty.shape):
-        return False
-    return has_reshape_order(kernel)

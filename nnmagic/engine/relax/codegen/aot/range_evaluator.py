@@ -349,3 +349,24 @@ def _choice(expr: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
     if isinstance(expr, ir.Call) and is_conditional(expr):
         return expr.args[0], expr.args[1], expr.args[2]
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A truth value at the end of a branch: when that runs, what is known, and the value if it is certain."""
+
+    condition: Truth
+    truth: Truth
+    decided: bool | None
+
+
+def merge_truths(then: Outcome, other: Outcome) -> Truth:
+    """Return what is known about the truth value of two branches: `a and b` is false in the second."""
+    when: tuple[Linear, ...] = ()
+    unless: tuple[Linear, ...] = ()
+    for one, certain in ((then, other.decided), (other, then.decided)):
+        if certain is False:
+            when += (*one.condition.when, *one.truth.when)
+        elif certain:
+            unless += (*one.condition.when, *one.truth.unless)
+    return Truth(when, unless)

@@ -20,12 +20,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     find_carried,
     find_steps,
 )
-from nnmagic.engine.relax.codegen.aot.linear import (
-    BoundedSymbol,
-    Linear,
-    number,
-    of_symbol,
-)
+from nnmagic.engine.relax.codegen.aot.linear import BoundedSymbol, Linear, number, of_symbol
 from nnmagic.engine.relax.codegen.aot.loop_invariants import (
     Guess,
     Invariants,
@@ -34,7 +29,14 @@ from nnmagic.engine.relax.codegen.aot.loop_invariants import (
     narrow,
 )
 from nnmagic.engine.relax.codegen.aot.memory import depends_on, most
-from nnmagic.engine.relax.codegen.aot.range_evaluator import LIMITS, Known, RangeEvaluator, Truth
+from nnmagic.engine.relax.codegen.aot.range_evaluator import (
+    LIMITS,
+    Known,
+    Outcome,
+    RangeEvaluator,
+    Truth,
+    merge_truths,
+)
 from nnmagic.engine.relax.codegen.aot.size_limits import lengths_of, size_of_arrays
 from nnmagic.engine.relax.codegen.aot.symbols import Symbols
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
@@ -346,7 +348,7 @@ class Analysis(Symbols):
         truth = self.of(step.condition)
         condition = truth if isinstance(truth, Truth) else Truth((), ())
         begun = len(self.facts.known)
-        merged: dict[aot.Register, list[_Outcome]] = {}
+        merged: dict[aot.Register, list[Outcome]] = {}
         ends: dict[aot.Register, list[_End]] = {}
         # The condition is known in one branch, its negation in the other.
         for region, taken, holds in ((step.then, True, condition), (step.other, False, condition.negated())):
@@ -357,12 +359,12 @@ class Analysis(Symbols):
                     truth = self.registers.get(target)
                     decided = taken if value is step.condition else self.decide(truth)
                     known = truth if isinstance(truth, Truth) else Truth((), ())
-                    merged.setdefault(target, []).append(_Outcome(holds, known, decided))
+                    merged.setdefault(target, []).append(Outcome(holds, known, decided))
                 else:
                     ends.setdefault(target, []).append(_End((self.registers.get(target),), facts))
             self.facts.forget(begun)
         for target, outcomes in merged.items():
-            self.registers[target] = _merge_truths(*outcomes) if len(outcomes) == 2 else None
+            self.registers[target] = merge_truths(*outcomes) if len(outcomes) == 2 else None
         for target, both in ends.items():
             self.registers[target] = (
                 self._join(target, both, 0) if len(both) == 2 else self.unknown(target.dtype)
@@ -488,28 +490,7 @@ class Analysis(Symbols):
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """A truth value at the end of a branch: when that runs, what is known, and the value if it is certain."""
-
-    condition: Truth
-    truth: Truth
-    decided: bool | None
-
-
 def _merges(region: aot.Region) -> list[tuple[aot.Register, aot.Value]]:
     """Return the registers that a branch assigns, as the other one does, each with its value."""
     pairs = [pair for step in region if isinstance(step, aot.Assign) for pair in step.pairs]
     return [(target, value) for target, value in pairs if isinstance(target, aot.Register)]
-
-
-def _merge_truths(then: _Outcome, other: _Outcome) -> Truth:
-    """Return what is known about the truth value of two branches: `a and b` is false in the second."""
-    when: tuple[Linear, ...] = ()
-    unless: tuple[Linear, ...] = ()
-    for one, certain in ((then, other.decided), (other, then.decided)):
-        if certain is False:
-            when += (*one.condition.when, *one.truth.when)
-        elif certain:
-            unless += (*one.condition.when, *one.truth.unless)
-    return Truth(when, unless)
