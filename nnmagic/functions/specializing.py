@@ -45,15 +45,7 @@ class SpecializingFunction(FunctionAttributes):
     types of a call. It may be called from any thread, and pickles.
     """
 
-    __slots__ = (
-        "_bind",
-        "_cache_info",
-        "_known_as",
-        "_specializations",
-        "_takes_out",
-        "_template",
-        "_ufunc",
-    )
+    __slots__ = ("_bind", "_cache_info", "_known_as", "_specializations", "_takes_out", "_template", "_ufunc")
 
     def __init__(
         self, template: Template, cache_info: CacheInfo, *, wrapped: FunctionType | ModuleType | None = None

@@ -374,12 +374,7 @@ def _elaborate_body(
 ) -> v.Computed | None:
     reassigned = find_reassigned_names(definition.body, bindings.locals)
     environment = v.Environment(
-        definition.name,
-        find_local_names(definition.body),
-        reassigned,
-        ctx.environment,
-        bindings,
-        dimensions,
+        definition.name, find_local_names(definition.body), reassigned, ctx.environment, bindings, dimensions
     )
     outer, live, block, ctx.block = ctx.environment, ctx.live, ctx.block, Block()
     ctx.environment, ctx.live = environment, LiveNames()

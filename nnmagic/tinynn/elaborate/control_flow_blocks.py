@@ -309,10 +309,7 @@ def _render(
 
 
 def _render_end(
-    end: Terminator | None,
-    result: Type,
-    value_of: Callable[[BlockExit], ir.Expr],
-    raising: Raising | None,
+    end: Terminator | None, result: Type, value_of: Callable[[BlockExit], ir.Expr], raising: Raising | None
 ) -> ir.Expr:
     def inner(block: Block) -> ir.Expr:
         return _render(block, result, value_of, raising)

@@ -22,11 +22,7 @@ from nnmagic.tinynn.values.symbolic_sizes import as_number
 
 
 def convert_to_declared(
-    what: str,
-    declared: ty.Type,
-    value: v.Operand,
-    span: Span | None,
-    sizes: DeclaredSizes | None = None,
+    what: str, declared: ty.Type, value: v.Operand, span: Span | None, sizes: DeclaredSizes | None = None
 ) -> v.Computed:
     """Convert a value to its declared type; a Python number takes the dtype. Raises RefusalError.
 
@@ -276,11 +272,7 @@ def _no_tensor_hint(value: v.Operand) -> str | None:
 
 
 def convert_declared_value(
-    what: str,
-    declared: ty.Type,
-    value: v.Operand,
-    span: Span | None,
-    sizes: DeclaredSizes | None = None,
+    what: str, declared: ty.Type, value: v.Operand, span: Span | None, sizes: DeclaredSizes | None = None
 ) -> v.Value:
     """Convert a value to its declared type; a tuple can be unpacked afterwards. Raises RefusalError."""
     expr = convert_to_declared(what, declared, value, span, sizes)

@@ -10,10 +10,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import types as ty
-from nnmagic.tinynn.analysis.bound_names import (
-    find_mentioned_names,
-    walk,
-)
+from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, walk
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import annotation_types
 from nnmagic.tinynn.elaborate.calls import as_function

@@ -85,11 +85,7 @@ def forget_inner_lists(ctx: Elaboration, name: str, span: Span) -> None:
 
 
 def _forget_holders(
-    ctx: Elaboration,
-    name: str,
-    items: v.TupleOf | v.ListOfRows,
-    inner: v.TupleOf | v.ListOfRows,
-    span: Span,
+    ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, inner: v.TupleOf | v.ListOfRows, span: Span
 ) -> None:
     """Take the values of names that show a list inside of another, which changes. Raises RefusalError.
 

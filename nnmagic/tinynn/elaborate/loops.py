@@ -18,9 +18,7 @@ from nnmagic.tinynn.elaborate import list_rewriting, sequencing
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
 from nnmagic.tinynn.elaborate.changing_lists import change_in_loop
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.control_flow_blocks import (
-    Terminator,
-)
+from nnmagic.tinynn.elaborate.control_flow_blocks import Terminator
 from nnmagic.tinynn.elaborate.growing_lists import room_for_rounds
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import forget_inner_lists, lists_to_index
@@ -34,12 +32,7 @@ from nnmagic.tinynn.elaborate.loop_emission import (
 )
 from nnmagic.tinynn.elaborate.loop_forms import attempt_function, elaborate_by_cost, kinds_of_names
 from nnmagic.tinynn.elaborate.scheduled_loops import check_independent, nest, static_rounds
-from nnmagic.tinynn.elaborate.unrolling import (
-    MAX_UNROLLED,
-    MAX_UNROLLED_OPERATORS,
-    Rounds,
-    try_unroll,
-)
+from nnmagic.tinynn.elaborate.unrolling import MAX_UNROLLED, MAX_UNROLLED_OPERATORS, Rounds, try_unroll
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent
 from nnmagic.tinynn.operators.tables import keys_of_table
 from nnmagic.tinynn.syntax import tree

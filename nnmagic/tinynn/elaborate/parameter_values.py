@@ -86,10 +86,7 @@ _CONTAINERS = {
 
 
 def refuse_changed_containers(
-    ctx: Elaboration,
-    definition: tree.DefinitionNode,
-    signature: Signature,
-    specialization: Specialization,
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: Signature, specialization: Specialization
 ) -> None:
     """Report the lists and dictionaries of the caller that a function changes, as Python would."""
     changed = find_changed_parameters(definition) | find_lists_changed(definition.body)

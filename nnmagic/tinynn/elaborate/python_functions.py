@@ -238,11 +238,7 @@ def _dedent(function: types.FunctionType, lines: Sequence[str], first_line: int)
 
 
 def _check_names(
-    ctx: Elaboration,
-    definition: tree.DefinitionNode,
-    method: types.FunctionType,
-    name: str,
-    callee: Span,
+    ctx: Elaboration, definition: tree.DefinitionNode, method: types.FunctionType, name: str, callee: Span
 ) -> None:
     """Raise RefusalError for a free name that is another in the module's file than in the notebook.
 

@@ -9,9 +9,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.infer.unify import MAX_NESTING
 from nnmagic.relay.module import TypeData
-from nnmagic.tinynn.elaborate.annotation_types import (
-    type_or_none,
-)
+from nnmagic.tinynn.elaborate.annotation_types import type_or_none
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.part_counts import count_parts, nesting

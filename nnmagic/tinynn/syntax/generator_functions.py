@@ -11,13 +11,7 @@ import ast as py
 import copy
 from collections.abc import Mapping, Sequence, Set
 
-from nnmagic.tinynn.syntax.name_scopes import (
-    bound_names,
-    changed_names,
-    changes_names,
-    names_in,
-    own_nodes,
-)
+from nnmagic.tinynn.syntax.name_scopes import bound_names, changed_names, changes_names, names_in, own_nodes
 
 #: What takes all items of an iterable.
 _TAKING = frozenset(

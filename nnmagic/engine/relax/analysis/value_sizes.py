@@ -18,13 +18,7 @@ from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import AnyDim, TensorType
 
 #: The operands of operators that are sizes of the result.
-_SIZES = {
-    "dyn.full": (1,),
-    "dyn.zeros": (0,),
-    "dyn.broadcast_to": (1,),
-    "dyn.reshape": (1,),
-    "arange": (1,),
-}
+_SIZES = {"dyn.full": (1,), "dyn.zeros": (0,), "dyn.broadcast_to": (1,), "dyn.reshape": (1,), "arange": (1,)}
 
 #: Operators whose result is a size, or a shape, where their operands are.
 _ARITHMETIC = frozenset(

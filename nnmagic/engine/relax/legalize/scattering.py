@@ -11,18 +11,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
-from nnmagic.engine.relax.legalize.index_checks import (
-    clamp_from_end,
-    clip_to_range,
-    require_indices_in_range,
-)
-from nnmagic.engine.relax.legalize.registry import (
-    OPAQUE,
-    RULES,
-    OpCall,
-    Value,
-    shape_of,
-)
+from nnmagic.engine.relax.legalize.index_checks import clamp_from_end, clip_to_range, require_indices_in_range
+from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.reshaping import reshape_to
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir.builders import dtype_of
@@ -176,9 +166,5 @@ def _sparse_to_dense(call: OpCall) -> Value:
 
 
 RULES.update(
-    {
-        "scatter_elements": _scatter_elements,
-        "scatter_nd": _scatter_nd,
-        "sparse_to_dense": _sparse_to_dense,
-    }
+    {"scatter_elements": _scatter_elements, "scatter_nd": _scatter_nd, "sparse_to_dense": _sparse_to_dense}
 )

@@ -83,10 +83,7 @@ DTYPE_FUNCTIONS = {
             "Return whether values of a dtype can have another one.",
         ),
         free_function(
-            "broadcast_shapes",
-            "*args",
-            _broadcast_shapes,
-            "Return the shape that broadcasting gives.",
+            "broadcast_shapes", "*args", _broadcast_shapes, "Return the shape that broadcasting gives."
         ),
     )
 }

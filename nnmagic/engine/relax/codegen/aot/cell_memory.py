@@ -10,19 +10,8 @@ from nnmagic.engine.relax.analysis.cell_layout import LEAST_ADDRESS, LENGTH_SHIF
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.bodies.registers import store_first
 from nnmagic.engine.relax.codegen.aot.bodies.storage import copy_bytes
-from nnmagic.engine.relax.codegen.aot.heap import (
-    DROP,
-    POINTER_TO_WORDS,
-    RESERVE,
-    HeapWords,
-    heap_function,
-)
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-    as_pointer,
-    loop,
-    sequence,
-)
+from nnmagic.engine.relax.codegen.aot.heap import DROP, POINTER_TO_WORDS, RESERVE, HeapWords, heap_function
+from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, loop, sequence
 from nnmagic.engine.relax.tir.types import PrimExpr, PrimFunc, Stmt, Var
 
 #: The function that takes the address of a call's state and a number of bytes, and has memory for a cell of

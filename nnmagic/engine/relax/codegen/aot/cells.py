@@ -17,14 +17,7 @@ from nnmagic.engine.relax.codegen.aot.bodies.storage import copy_bytes
 from nnmagic.engine.relax.codegen.aot.cell_memory import COPY, GROW
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory
 from nnmagic.engine.relax.runtime.native_entry import FAILED
-from nnmagic.engine.relax.tir.builders import (
-    as_expr,
-    as_pointer,
-    dtype_of,
-    item_bytes,
-    sequence,
-    unlikely,
-)
+from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, dtype_of, item_bytes, sequence, unlikely
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt, Var
 
 if TYPE_CHECKING:

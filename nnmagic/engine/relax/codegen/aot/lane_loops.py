@@ -10,13 +10,7 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.bodies.storage import element_position
-from nnmagic.engine.relax.codegen.aot.lane_facts import (
-    InnerLoop,
-    LaneGuard,
-    LanePlan,
-    LaneStep,
-    RangeCheck,
-)
+from nnmagic.engine.relax.codegen.aot.lane_facts import InnerLoop, LaneGuard, LanePlan, LaneStep, RangeCheck
 from nnmagic.engine.relax.codegen.aot.loop_versions import to_signed
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.linear import (
-    LEAST,
-    MOST,
-    BoundedSymbol,
-    Linear,
-    number,
-    of_symbol,
-)
+from nnmagic.engine.relax.codegen.aot.linear import LEAST, MOST, BoundedSymbol, Linear, number, of_symbol
 from nnmagic.engine.relax.tir.builders import dtype_of, is_conditional
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import collect, rewrite

@@ -170,10 +170,7 @@ class StepEmitter(StorageEmitter):
         details = [
             store_word(self.state, aot.DETAIL + at, word) for at, word in enumerate((report[1], step.size))
         ]
-        return [
-            *self.declare(report, step.report),
-            tirx.IfThenElse(wrong, sequence([*details, *fail]), None),
-        ]
+        return [*self.declare(report, step.report), tirx.IfThenElse(wrong, sequence([*details, *fail]), None)]
 
     def _check_index(self, step: aot.Check, register: aot.Register | aot.Immediate) -> list[Stmt]:
         """Check that an index is in range; one that counts from the end is changed to one from the start."""
