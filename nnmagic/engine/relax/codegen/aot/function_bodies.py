@@ -152,7 +152,7 @@ class BodyEmitter(CallEmitter):
             share = first_of(budget)
             if self.work > 1:
                 share = tirx.max(tirx.truncdiv(share, as_expr(self.work)), as_expr(1))
-            count = tirx.reinterpret("int64", tirx.min(left, _as_unsigned(share)))
+            count = _with_bits_of("int64", tirx.min(left, _as_unsigned(share)))
             piece = [self._poll(budget), *self._rounds(counted, count)]
             return [tirx.While(first_of(counter) < limit, sequence(piece)), *self._region(counted.end)]
         rounds = self._rounds(counted, distance, [self.spend(self._work()), self._poll(budget)])
@@ -176,7 +176,7 @@ class BodyEmitter(CallEmitter):
         """Return the number of integers from ``first`` to ``limit``; at most the largest number."""
         most = tirx.const((1 << 63) - 1, "int64")
         # A difference of numbers far apart wraps around, and is negative.
-        difference = tirx.reinterpret("int64", _as_unsigned(limit) - _as_unsigned(first))
+        difference = _with_bits_of("int64", _as_unsigned(limit) - _as_unsigned(first))
         some = tirx.Select(difference < as_expr(0), most, difference)
         return tirx.Select(first < limit, some, as_expr(0))
 
@@ -332,4 +332,10 @@ class BodyEmitter(CallEmitter):
 
 
 def _as_unsigned(value: PrimExpr) -> PrimExpr:
-    return tirx.reinterpret("uint64", value)
+    return _with_bits_of("uint64", value)
+
+
+def _with_bits_of(dtype: str, value: PrimExpr) -> PrimExpr:
+    if isinstance(value, tirx.IntImm) and not value.value:
+        return tirx.const(0, dtype)  # TVM takes a zero that is reinterpreted for a null pointer
+    return tirx.reinterpret(dtype, value)

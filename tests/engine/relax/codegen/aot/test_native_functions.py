@@ -870,3 +870,20 @@ def @main(%x: Tensor[(2, 3), float32]) {
 """)
     x = np.arange(-3, 3, dtype="f4").reshape(2, 3)
     np.testing.assert_array_equal(program([x]), x)
+
+
+def test_a_loop_from_zero_to_zero_whose_round_fails_is_compiled() -> None:
+    """Its bounds are known where the loop around it is written out: a zero is no null pointer to LLVM."""
+    source = """
+def half(p: i8) -> f32:
+    return f32(2)
+
+def f(x: Tensor[("n",), i64]):
+    for i in range(2):
+        j = i64(i)
+        for k in range(j % 3, j % 8, 2):
+            _ = half(i8(1) // i8(0))
+            x = x + 1
+    return x
+"""
+    assert nnmagic.compile(source)(np.arange(3)).tolist() == [0, 1, 2]
