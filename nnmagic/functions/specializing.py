@@ -16,10 +16,10 @@ from nnmagic.functions.arguments import open_signatures
 from nnmagic.functions.arguments.argument_types import argument_type, is_known_value
 from nnmagic.functions.caching.fingerprint import fingerprint
 from nnmagic.functions.cells.python_source import source_holder
+from nnmagic.functions.cells.specializations import Specializations, Template
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.function_attributes import FunctionAttributes
-from nnmagic.functions.specializations import Specializations, Template
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.parameters import ParameterInfo
 from nnmagic.tinynn.types.annotations import Generator

@@ -11,6 +11,7 @@ ENGINE = Path(__file__).parents[2] / "nnmagic" / "engine"
 #: The handlers after which the engine goes on, by file and function, with what they are there for.
 SWORN = {
     "arguments _contradiction": "an expression of sizes is no polynomial: the error says less",
+    "cpu _read_cpuinfo": "a system without this file",
     "relax/compiler_server serve": "an error of the program, which the other process raises",
     "relax/deferred_interrupts _leave_threads_alone": "a system without this function of C",
     "relax/deferred_interrupts _release_import_lock": "a lock that the thread does not hold",

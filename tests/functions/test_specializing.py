@@ -1,6 +1,6 @@
 """Functions whose parameters have no type, or a part of one: compiled for the types of each call.
 
-They judge functions/specializations and functions/arguments/open_signatures, too.
+They judge functions/cells/specializations and functions/arguments/open_signatures, too.
 """
 
 import copy

@@ -20,9 +20,9 @@ from nnmagic.functions.caching.environment import environment
 from nnmagic.functions.caching.fingerprint import fingerprint
 from nnmagic.functions.caching.typed_cell import TypedCell
 from nnmagic.functions.captured import capture_names
+from nnmagic.functions.cells.specializations import Template
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
-from nnmagic.functions.specializations import Template
 from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.progress import report
 from nnmagic.relay.complex_numbers.lowering import lower_complex
