@@ -103,7 +103,10 @@ class RelaxProgram:
             kernels.append(KernelCode(name, self.plan.origins.of(name, texts), text, "\n".join(asm)))
         rest = self.plan.origins.every.difference(*(kernel.origins for kernel in kernels))
         own = [symbol for symbol in code if not symbol.startswith(("__", ".L__"))]  # not TVM's
-        return [*kernels, *(KernelCode(symbol, rest, "", code[symbol]) for symbol in own)]
+        return [
+            *kernels,
+            *(KernelCode(symbol.removeprefix(".L_internal_"), rest, "", code[symbol]) for symbol in own),
+        ]
 
     def _text(self, name: str) -> str:
         with relax_pipeline.COMPILING:

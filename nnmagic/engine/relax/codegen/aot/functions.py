@@ -92,10 +92,11 @@ def _is_written_twice(function: NativeFunction) -> bool:
     """Return whether a function calls itself and is so short that its calls are worth writing out."""
     if not function.recursive or tvm.target.Target.current(allow_none=True) is None:
         return False
-    every = [step for part in with_callees(function) for step in part.steps()]
-    return len(every) <= _SHORT and any(
-        isinstance(step, FunctionCall) and step.callee is function for step in every
-    )
+    parts = list(with_callees(function))
+    every = [step for part in parts for step in part.steps()]
+    calls_itself = any(isinstance(step, FunctionCall) and step.callee is function for step in every)
+    loops = any(part.loops for part in parts if part is not function)
+    return calls_itself and not loops and len(every) <= _SHORT
 
 
 def _emit_function(
