@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from nnmagic.engine.relax.codegen.assignment_conflicts import find_conflicts
 from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
 from nnmagic.engine.relax.codegen.early_checks import check_early
+from nnmagic.engine.relax.codegen.joined_updates import join_updates
 from nnmagic.engine.relax.codegen.recomputed_broadcasts import recompute_broadcasts
 from nnmagic.engine.relax.codegen.reduction_prologues import fuse_before_reductions
 from nnmagic.engine.relax.codegen.sinking import sink_changes
@@ -51,6 +52,7 @@ def fuse_kernels(
     if opt_level:
         before = [
             transform.AnnotateTIROpPattern(),
+            join_updates,
             check_early,
             recompute_broadcasts,
             fuse_before_reductions,

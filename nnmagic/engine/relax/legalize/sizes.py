@@ -78,7 +78,7 @@ def is_nonnegative(size: Extent) -> bool:
 
 def maximum(lhs: Extent, rhs: Extent) -> Extent:
     """Return the larger of two sizes."""
-    inner = _shifted_maximum(lhs)
+    inner = shifted_maximum(lhs)
     if inner is not None:
         size, least, shift = inner
         bound = static_int(rhs)
@@ -87,7 +87,7 @@ def maximum(lhs: Extent, rhs: Extent) -> Extent:
     return simplify(tirx.max(as_expr(lhs), as_expr(rhs)))
 
 
-def _shifted_maximum(size: Extent) -> tuple[Extent, int, int] | None:
+def shifted_maximum(size: Extent) -> tuple[Extent, int, int] | None:
     """Return the parts of ``max(size, least) + shift`` with static numbers; None for another size."""
     shift = 0
     if isinstance(size, tirx.Add | tirx.Sub) and static_int(size.b) is not None:

@@ -17,6 +17,7 @@ from nnmagic.engine.relax.legalize.sizes import (
     maximum,
     minimum,
     same_size,
+    shifted_maximum,
     simplify,
 )
 from nnmagic.engine.relax.legalize.types import Tensor
@@ -32,6 +33,12 @@ COPIES_ROWS, COPIES_COLUMNS = "nnmagic.copies_rows", "nnmagic.copies_columns"
 ASSIGNS = "nnmagic.assigns"
 
 _CALL_TIR, _RESHAPE = ir.Op.get("relax.call_tir"), ir.Op.get("relax.reshape")
+
+#: Marks one that assigns all elements but some at the ends of axes.
+ASSIGNS_MOST = "nnmagic.assigns_most"
+
+#: How many elements that may be at both ends of an axis.
+_MOST_AT_ENDS = 16
 
 #: Beyond the end of any axis.
 _FAR = 2**63 - 1
@@ -221,10 +228,16 @@ def set_region(
     if len(covers) == len(shape) and all(covers):
         return values
     source_of, axes = _without_units(call, values)
+    at_ends = [_count_at_ends(*span) for span in zip(starts, lengths, shape, strict=False)]
 
     def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
+        known = [
+            length if count is None or static_int(dim) is not None else tirx.max(dim - count, as_expr(0))
+            for length, count, dim in zip(size, at_ends, x.shape, strict=False)
+        ]
+
         def element(*index: Index) -> PrimExpr:
-            spans = list(zip(index, first, size, covers, strict=False))
+            spans = list(zip(index, first, known, covers, strict=False))
             positions = [i if all_ else i - start for i, start, _, all_ in spans]
             conditions = [inside(i, start, length) for i, start, length, all_ in spans if not all_]
             places = [*positions, *index[len(positions) :]]
@@ -234,8 +247,17 @@ def set_region(
         return te.compute(x.shape, element)
 
     sizes = relax.ShapeExpr(starts), relax.ShapeExpr(lengths)
-    result = call.te(compute, data, source_of, *sizes, primfunc_attrs={ASSIGNS: 1})
+    marks = {ASSIGNS: 1} if None in at_ends else {ASSIGNS: 1, ASSIGNS_MOST: 1}
+    result = call.te(compute, data, source_of, *sizes, primfunc_attrs=marks)
     return _kept_apart(call, result) if _reads(call, values, data) else result
+
+
+def _count_at_ends(start: Index, length: Extent, dim: Extent) -> int | None:
+    """Return how many elements of an axis are before and behind a part, if these are known and few."""
+    known = shifted_maximum(length) if static_int(length) is None else None
+    size, least, shift = known or (length, 0, 0)
+    count = difference(dim, size) if (least, shift) == (0, 0) and static_int(start) is not None else None
+    return count if count is not None and count <= _MOST_AT_ENDS else None
 
 
 def _without_units(call: OpCall, values: Value) -> tuple[Value, list[int]]:

@@ -6,10 +6,10 @@ kernel that may change its array in place visits nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tvm import ir, s_tir, tirx
+from tvm import ir, s_tir, sym, tirx
 
 from nnmagic.engine.relax.tir.builders import as_expr, indices_are_axes, static_int
 from nnmagic.engine.relax.tir.types import Extent, Index, Load, Node, PrimExpr, PrimFunc
@@ -44,6 +44,8 @@ def expand_regions(root: Node) -> Node:
         if not _is_inside(call):
             return call
         _, index, start, length = call.args
+        # No index is at or behind the start and before an end that is before the start.
+        length = length.a if _is_natural_part(length) else length
         return tirx.all(start <= index, index < start + length)
 
     return rewrite(root, [(ir.Call, expand)])
@@ -84,9 +86,24 @@ def last_store(kernel: PrimFunc) -> tirx.BufferStore | None:
     return node if isinstance(node, tirx.BufferStore) else None
 
 
-def is_open(region: Region) -> bool:
-    """Return whether a bound of a region is not known at compile time."""
-    return any(static_int(bound) is None for span in region.spans.values() for bound in span)
+def is_open(region: Region, extents: Mapping[Index, Extent]) -> bool:
+    """Return whether it is not known at compile time how far a region is from both ends of its axes."""
+    return any(
+        static_int(start) is None or not (static_int(length) is not None or _is_rest(length, extents[axis]))
+        for axis, (start, length) in region.spans.items()
+    )
+
+
+def _is_rest(length: Extent, extent: Extent) -> bool:
+    """Return whether a length is that of an axis without a known number of elements."""
+    if not _is_natural_part(length):
+        return False
+    return static_int(sym.Analyzer().simplify(as_expr(extent) - length.a)) is not None
+
+
+def _is_natural_part(length: Extent) -> bool:
+    """Return whether a length is 0 where it would be negative."""
+    return isinstance(length, tirx.Max) and static_int(length.b) == 0
 
 
 def _is_inside(node: Node) -> bool:

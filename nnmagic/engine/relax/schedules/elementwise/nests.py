@@ -35,6 +35,9 @@ _NEGATED = {
 #: The nodes of a condition up to which TVM is asked to prove it.
 _MOST_NODES = 64
 
+#: A part of an axis with at most so many elements is short; so many loads may be computed in its branches.
+_FEW, _MOST_COPIES = 16, 64
+
 #: Loops over a part of an axis: where it begins, then the extents of the loops, outermost first.
 Range = Sequence[Index]
 
@@ -160,6 +163,8 @@ class NestBuilder:
             for index, (points, end) in zip(indices, sides, strict=False)
             for number in (*(index - point for point in points), end - 1 - index)
         ]
+        #: How many loads in branches may be computed there: in the few elements at the ends of an axis.
+        self._branch_copies = _MOST_COPIES if any(map(self._is_short, ranges)) else 0
         value = self._inline_stage(stage, indices)
         offset = self._analyzer.simplify(_flat_index(stage.buffer, indices))
         steps = (*self._steps, NestStep(None, value))
@@ -182,6 +187,10 @@ class NestBuilder:
             index = index * extent + var
         return index + begin
 
+    def _is_short(self, range_: Range) -> bool:
+        """Return whether a part of an axis has certainly few elements."""
+        return any(self._analyzer.const_int_bound(as_expr(extent)).max_value <= _FEW for extent in range_[1:])
+
     def _assume_size(self, var: Var) -> None:
         """Let the analyzer know that a dynamic dimension is not negative."""
         # Sizes are not negative, which the analyzer needs to drop a test such as i - n < n.
@@ -202,12 +211,13 @@ class NestBuilder:
         kind = _NEGATED.get(type(condition))
         if kind is None or dtype_of(condition.a) != "int64" or collect_loads(condition):
             return False
-        # TVM's analyzer knows that ``i < n``, but not that ``i - n < 0``.
-        difference = self._analyzer.simplify(condition.a - condition.b)
         holding = kind if negated else type(condition)
-        least = _at_least(holding, difference)
+        # Not simplified: ``min(1, n) - 1`` would become ``-max(0, 1 - n)``, and be equal to no known number.
+        least = _at_least(holding, condition.a - condition.b)
         if least is not None and any(self._is_natural(least - number) for number in self._known):
             return True
+        # TVM's analyzer knows that ``i < n``, but not that ``i - n < 0``.
+        difference = self._analyzer.simplify(condition.a - condition.b)
         variables = collect(ir.Var, difference)
         variables = list(dict.fromkeys(variables))
         coefficients = [
@@ -258,6 +268,9 @@ class NestBuilder:
             return tirx.BufferLoad(self.inlining.rows.flatten(load.source), [offset])
         # A case of a condition that is not chosen must not be read: its index may be out of bounds,
         # as in the padding of a concatenation. The caller stores such buffers instead.
+        if self._branches and self._branch_copies:
+            self._branch_copies -= 1
+            return self._inline_stage(stage, indices)
         if self._branches:
             self.unsafe.add(load.source)
         # One step for each element that is read: `y * y` computes an inlined y once.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import tvm_ffi
-from tvm import tirx
+from tvm import ir, sym, tirx
 
 from nnmagic.engine.relax.schedules.elementwise.collapse import collapse_loops
 from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
@@ -18,13 +18,16 @@ from nnmagic.engine.relax.schedules.elementwise.pieces import build_pieces
 from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelStages, Stage, read_kernel
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, static_int
+from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, is_conditional, static_int
 from nnmagic.engine.relax.tir.regions import IN_PLACE, expand_regions, is_open, region_of
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Stmt
 from nnmagic.engine.relax.tir.visitors import collect, replace_vars
 
 #: Marks a kernel that finds an operand in its result: it computes no element twice.
 UPDATES = "nnmagic.updates"
+
+#: Of how many elements for each of a tensor its value is computed, before it is stored.
+_MOST_REPEATED = 1.5
 
 #: The length that a dynamic dimension counts as: a large one.
 _DYNAMIC_LENGTH = 1e6
@@ -33,7 +36,7 @@ _DYNAMIC_LENGTH = 1e6
 def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Fuse, vectorize and parallelize the loops; return a kernel that is not element-wise as it is."""
     kernel = read_kernel(function)
-    regions: dict[Buffer, _OpenRegion | None] = {}
+    regions: dict[Buffer, _OpenRegion] = {}
     if kernel is not None:
         kernel, regions = _split_regions(kernel, in_place=IN_PLACE in (function.attrs or {}))
     once = UPDATES in (function.attrs or {})
@@ -50,7 +53,7 @@ def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
     return tirx.PrimFunc(function.params, tirx.SeqStmt(body), function.ret_type, function.attrs)
 
 
-_NO_REGIONS: Mapping[Buffer, _OpenRegion | None] = {}
+_NO_REGIONS: Mapping[Buffer, _OpenRegion] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +73,25 @@ class _OpenRegion:
         return [region] if self.old is None else [*build_pieces(self.old, extents, inlining), region]
 
 
-def _split_regions(
-    kernel: KernelStages, *, in_place: bool
-) -> tuple[KernelStages, dict[Buffer, _OpenRegion | None]]:
-    """Return a kernel, and by buffer the regions that its stages assign, None for those of known bounds.
+def _split_regions(kernel: KernelStages, *, in_place: bool) -> tuple[KernelStages, dict[Buffer, _OpenRegion]]:
+    """Return a kernel, and by buffer the regions of unknown bounds that its stages assign.
 
     ``in_place``: whether the last stage assigns nothing else.
     """
     stages = list(kernel.stages)
-    regions: dict[Buffer, _OpenRegion | None] = {}
+    regions: dict[Buffer, _OpenRegion] = {}
     for number, stage in enumerate(stages):
         region = region_of(stage.value, stage.axes)
         if region is None:
             continue
         is_in_place = in_place and number == len(stages) - 1
+        extents = dict(zip(stage.axes, kernel.shape(stage), strict=True))
         # A region of known bounds becomes a condition on the indices, at which `build_pieces` cuts
         # the loops.
-        if not is_in_place and not is_open(region):
-            regions[stage.buffer] = None
+        if not is_in_place and not is_open(region, extents):
             stages[number] = replace(stage, values=tuple(map(expand_regions, stage.values)))
             continue
-        axes = zip(stage.axes, kernel.shape(stage), strict=True)
-        spans = [region.spans.get(axis, (as_expr(0), extent)) for axis, extent in axes]
+        spans = [region.spans.get(axis, (as_expr(0), extent)) for axis, extent in extents.items()]
         # Two loops instead of a condition in one: over the array as it was, then over the region
         # alone.
         new = replace(stage, values=(region.new,))
@@ -106,7 +106,7 @@ def elementwise_loops(
     kernel: KernelStages,
     outside: set[Buffer],
     machine: CpuModel,
-    regions: Mapping[Buffer, _OpenRegion | None] = _NO_REGIONS,
+    regions: Mapping[Buffer, _OpenRegion] = _NO_REGIONS,
     *,
     once: bool = False,
 ) -> list[Stmt] | None:
@@ -186,8 +186,13 @@ def _choose_stored_buffers(kernel: KernelStages, results: set[Buffer]) -> set[Bu
     """Choose the buffers to store: the results, and those that would be computed too often otherwise."""
     stored = {stage.buffer for stage in kernel.stages if stage.buffer in results}
     weights: dict[Buffer, int] = {}
+    chosen: set[Buffer] = set()
     for stage in kernel.stages:
         loads = collect_loads(stage.value)
+        # No loops are cut where a condition changes on an index that is read.
+        if any(map(is_conditional, collect(ir.Call, stage.value))) or any(x.source in chosen for x in loads):
+            chosen.add(stage.buffer)
+        stored |= {load.source for load in loads if load.source in chosen and collect_loads(*load.indices)}
         # Indices that are divided by a dynamic length would be nested within each other.
         stored |= {load.source for load in loads if any(map(_divides_by_dynamic, load.indices))}
         inputs = sum(weights.get(source, 0) for source in {load.source for load in loads})
@@ -199,8 +204,10 @@ def _choose_stored_buffers(kernel: KernelStages, results: set[Buffer]) -> set[Bu
         uses = accesses.get(stage.buffer, {})
         count = sum(sizes[root] for root, _ in uses)
         # Inlining recomputes a value for each access to it: a broadcast column would be computed
-        # once per row. Storing costs a write and a read, so cheap values are recomputed.
-        if stage.buffer not in stored and count > sizes[stage.buffer] and weights[stage.buffer] > CHEAP:
+        # once per row. Storing costs a write and a read, so cheap values are recomputed, as are a few:
+        # what a region is assigned has less elements than the array.
+        is_repeated = count > _MOST_REPEATED * sizes[stage.buffer]
+        if stage.buffer not in stored and is_repeated and weights[stage.buffer] > CHEAP:
             stored.add(stage.buffer)
         if stage.buffer in stored:
             uses = {(stage.buffer, tvm_ffi.StructuralKey(list(stage.axes))): stage.axes}
@@ -224,7 +231,9 @@ def _compose(
     if len(load.indices) == len(stage.axes) and all(index.same_as(axis) for index, axis in pairs):
         return access, indices
     names = dict(zip(stage.axes, indices, strict=True))
-    composed = [replace_vars(index, names) for index in load.indices]
+    # What an assignment reads of the array before, 1 + (i - 1), is the element that it leaves elsewhere.
+    simplify = sym.Analyzer().simplify
+    composed = [simplify(replace_vars(as_expr(index), names)) for index in load.indices]
     return (access[0], tvm_ffi.StructuralKey(composed)), composed
 
 

@@ -1,0 +1,103 @@
+"""Let assignments to nearly all elements of an array, one after the other, be one kernel.
+
+Each of ``h[1:] += t[:-1]; h[:-1] += t[1:]`` changes ``h`` where it is, kept apart from what reads the array
+afterwards. As that is the next assignment alone, one kernel computes both, and writes the array once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tvm
+from tvm import ir, relax, tirx
+
+from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, with_parts
+from nnmagic.engine.relax.legalize.registry import INJECTIVE, OPAQUE
+from nnmagic.engine.relax.legalize.slicing import ASSIGNS_MOST
+from nnmagic.engine.relax.tir.types import RelaxExpr
+from nnmagic.engine.relax.tir.visitors import rewrite
+
+_CALL_TIR = ir.Op.get("relax.call_tir")
+
+
+def join_updates(module: tvm.IRModule) -> tvm.IRModule:
+    """Return a module in which such assignments may be fused; kernels are annotated with their patterns."""
+    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    if sum(ASSIGNS_MOST in (kernel.attrs or {}) for kernel in kernels.values()) == 0:
+        return module
+    changed = {
+        var: rewrite(function, [(relax.SeqExpr, lambda sequence: _join(sequence, kernels))])
+        for var, function in module.functions_items()
+        if isinstance(function, relax.Function)
+    }
+    return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
+
+
+def _join(sequence: relax.SeqExpr, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> relax.SeqExpr:
+    bindings = [binding for block in sequence.blocks for binding in block.bindings]
+    values = {binding.var: binding.value for binding in bindings}
+    joined: dict[int, RelaxExpr] = {}
+    for position, binding in enumerate(bindings):
+        if _is_kept_apart(binding.value, kernels):
+            (before,) = binding.value.args[1].fields
+            follows = _is_only_for_next(binding.var, bindings[position + 1 :], sequence.body, kernels)
+            if follows and before in values and _assigns_most(values[before], kernels):
+                joined[hash(binding.var)] = before
+    if not joined:
+        return sequence
+    blocks = []
+    for block in sequence.blocks:
+        kept = [binding for binding in block.bindings if hash(binding.var) not in joined]
+        blocks.append(type(block)([_with_operands(binding, joined) for binding in kept], block.span))
+    changed = relax.SeqExpr(blocks, sequence.body)
+    relax.expr._update_type(changed, sequence.ty)
+    return changed
+
+
+def _is_only_for_next(
+    array: RelaxExpr,
+    following: Sequence[RelaxExpr],
+    result: RelaxExpr,
+    kernels: Mapping[ir.GlobalVar, tirx.PrimFunc],
+) -> bool:
+    """Return whether an array is read for the next assignment to it alone, by element-wise kernels."""
+    reads = {array}
+    for binding in following:
+        used = set(relax.analysis.free_vars(binding.value))
+        if reads.isdisjoint(used):
+            continue
+        value = binding.value
+        if _assigns_most(value, kernels) and value.args[1].fields[0].same_as(array):
+            rest = following[following.index(binding) + 1 :]
+            return reads.isdisjoint(relax.analysis.free_vars(result)) and not any(
+                not reads.isdisjoint(relax.analysis.free_vars(each.value)) for each in rest
+            )
+        if not _is_call(value) or int(kernels[value.args[0]].attrs["op_pattern"]) > INJECTIVE:
+            return False
+        reads.add(binding.var)
+    return False
+
+
+def _is_call(value: RelaxExpr) -> bool:
+    return isinstance(value, relax.Call) and value.op == _CALL_TIR
+
+
+def _is_kept_apart(value: RelaxExpr, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> bool:
+    """Return whether a value is an array once more, so that it is fused with nothing that reads it."""
+    attrs = kernels[value.args[0]].attrs if _is_call(value) else {}
+    return IS_RESHAPE in attrs and len(value.args[1].fields) == 1 and int(attrs["op_pattern"]) == OPAQUE
+
+
+def _assigns_most(value: RelaxExpr, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> bool:
+    """Return whether a value is nearly all of an array anew, and may be fused."""
+    attrs = kernels[value.args[0]].attrs if _is_call(value) else {}
+    return ASSIGNS_MOST in attrs and int(attrs["op_pattern"]) <= INJECTIVE
+
+
+def _with_operands(binding: RelaxExpr, joined: Mapping[int, RelaxExpr]) -> RelaxExpr:
+    """Return the binding of a call that reads other variables."""
+    call = binding.value
+    if not _is_call(call) or not any(hash(field) in joined for field in call.args[1].fields):
+        return binding
+    fields = relax.Tuple([joined.get(hash(field), field) for field in call.args[1].fields])
+    return relax.VarBinding(binding.var, with_parts(call, [call.args[0], fields, *call.args[2:]], call.attrs))
