@@ -141,6 +141,8 @@ class _Array(_np.ndarray[Any, _np.dtype[Any]], int):
         """Limit each element to a range; a bound may be None or a tensor."""
     def clone(self) -> Array:
         """Return a copy, whose elements may be assigned."""
+    def compress(self, condition: Any, axis: Any = ...) -> Array:
+        """Return the elements, or the slices along an axis, where a condition is true."""
     def conj(self) -> Array:
         """Compute the complex conjugate."""
     def conjugate(self) -> Array:
@@ -968,6 +970,8 @@ def cholesky(a: Any, *, upper: Any = ...) -> Array:
     """Compute the Cholesky factor of a positive definite matrix (numpy.linalg.cholesky)."""
 def choose(a: Any, choices: Any) -> Array:
     """Choose between tensors by index."""
+def chr(i: Any) -> Array:
+    """Return the character of a code point."""
 def clip(a: Any, a_min: Any = ..., a_max: Any = ..., *, min: Any = ..., max: Any = ...) -> Array:
     """Limit each element to a range; a bound may be None or a tensor."""
 def collapse_sum_like(data: Any, collapse_type: Any) -> Array:
@@ -1694,6 +1698,8 @@ def stft(data: Any, n_fft: Any, hop_length: Any = ..., win_length: Any = ..., wi
     """Short-time Fourier transform."""
 def stop_gradient(x: Any) -> Array:
     """Return x; no gradient flows through it."""
+def str(object: Any) -> Array:
+    """Return a number that is known as a string."""
 def strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any) -> Array:
     """Data with v put into a strided slice."""
 def strided_slice(data: Any, begin: Any, end: Any, strides: Any = ..., axes: Any = ..., slice_mode: Any = ...) -> Array:

@@ -247,10 +247,20 @@ def from_tuples(type_: ty.Type, value: Any, makers: Mapping[str, Maker]) -> obje
 
 def _to_list(rows: np.ndarray, kind: str) -> list[Any]:
     """Return the items of a list, which are numbers, or tuples of numbers of the dtypes that are named."""
-    makers = [np.dtype(dtype).type for dtype in kind.split()[1:]]
-    if not makers:
+    words = kind.split()[1:]
+    if not words:
         return list(rows.tolist())
-    return [tuple(make(part).item() for make, part in zip(makers, row, strict=True)) for row in rows]
+    return [_tuple_of(iter(words), iter(row)) for row in rows]
+
+
+def _tuple_of(words: Iterator[str], numbers: Iterator[Any]) -> tuple[Any, ...]:
+    """Return a tuple of numbers, up to the bracket that ends it."""
+    items: list[Any] = []
+    for word in words:
+        if word == ")":
+            break
+        items.append(_tuple_of(words, numbers) if word == "(" else np.dtype(word).type(next(numbers)).item())
+    return tuple(items)
 
 
 def _lists(

@@ -144,6 +144,7 @@ METHODS: dict[str, Builtin] = {
     "transpose": permuting(BUILTINS),
     "permute": replace(_method("transpose", "a *axes"), name="permute", aliases="dims=axes"),
     "broadcast_to": _method("broadcast_to", "a *shape"),
+    "compress": _method("compress", "a condition axis?"),
 }
 
 #: Methods that modify an array in place, with the hint that replaces them.

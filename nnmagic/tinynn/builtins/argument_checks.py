@@ -63,7 +63,12 @@ def of_arrays(builtin: Builtin) -> Builtin:
 
 #: Functions that Python does not have: of a list they are NumPy's, of the array that it makes.
 _OF_LISTS = frozenset(
-    {"mean", "std", "var", "median", "argmax", "argmin", "average", "ptp", "percentile", "quantile"}
+    (
+        *("mean", "std", "var", "median", "argmax", "argmin", "average", "ptp", "percentile", "quantile"),
+        *("sort", "argsort", "cumsum", "cumprod", "diff", "unique", "bincount", "nonzero", "flatnonzero"),
+        *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "square", "sign", "floor", "ceil", "isnan"),
+        *("nanmean", "nanmax", "nanmin", "nansum", "cov", "corrcoef", "trapezoid", "count_nonzero"),
+    )
 )
 
 
@@ -73,7 +78,7 @@ def _items_to_stack(call: Arguments, parameter: str) -> list[v.Operand] | None:
     Python's own max, min, any and all of numbers are NumPy's, too.
     """
     operand = call.given[parameter]
-    if not isinstance(operand.value, v.TupleOf) or parameter != "a":
+    if not isinstance(operand.value, v.TupleOf) or parameter != next(iter(call.given)):
         return None
     items = [v.Operand(item, operand.span) for item in operand.value.items]
     tensors = [tensor_type(item) for item in items if is_tensor(item.value)]

@@ -9,18 +9,25 @@ from nnmagic.tinynn.values import values as v
 
 def mixed_tuples(value: v.Value) -> v.Value:
     """Return a list of tuples of ints and floats as a record of which Python makes it again."""
-    if not isinstance(value, v.ListOfRows) or len(set(value.columns)) < 2:
+    if not isinstance(value, v.ListOfRows) or not value.columns:
         return value
-    kind = _kind_of(value)
-    return value if kind is None else v.TupleOf((value.rows,), record=RecordType((), LIST, (kind,)))
+    if len(set(value.columns)) == 1 and isinstance(value.columns[0], v.Column):
+        return value
+    return v.TupleOf((value.rows,), record=RecordType((), LIST, (_kind_of(value),)))
 
 
-def _kind_of(items: v.ListOfRows) -> str | None:
-    """Return what the items of a list are, as records say it; None for tuples with tuples inside."""
-    if any(isinstance(column, tuple) for column in items.columns):
-        return None
-    dtypes = [column.dtype for column in items.columns if isinstance(column, v.Column)]
-    return " ".join(("tuples", *dtypes)) if dtypes else "numbers"
+def _kind_of(items: v.ListOfRows) -> str:
+    """Return what the items of a list are, as records say it."""
+    return " ".join(("tuples", *_words(items.columns))) if items.columns else "numbers"
+
+
+def _words(columns: v.Columns) -> list[str]:
+    """Return the dtypes of tuples, with brackets around those of tuples inside."""
+    return [
+        word
+        for column in columns
+        for word in (["(", *_words(column), ")"] if isinstance(column, tuple) else [column.dtype])
+    ]
 
 
 def inner_lists(call: Arguments) -> v.Value:
@@ -28,9 +35,6 @@ def inner_lists(call: Arguments) -> v.Value:
     items, counts = (call.given[name].value for name in ("a", "counts"))
     keys = call.given["keys"].value if "keys" in call else None
     kind = _kind_of(items) if isinstance(items, v.ListOfRows) else "numbers"
-    if kind is None:
-        message = "lists of several lengths hold numbers, or tuples of numbers, where a function returns them"
-        raise v.RefusalError(message, call.span)
     if isinstance(keys, v.ListOfRows):
         return v.TupleOf((items, counts, keys), record=RecordType((), LISTS, (kind, "counts", "keys")))
     names = () if keys is None else tuple(v.entries_of(keys) or ())

@@ -349,7 +349,7 @@ def _as_float(call: Arguments, parameter: str) -> v.Value:
         assert isinstance(number, bool | int | float)
         return v.Known(float(number))
     value = _float(call, parameter).value
-    original = call.given[parameter].value
+    original = as_number(call.given[parameter]).value
     return as_weak(value) if isinstance(original, v.Computed) and original.weak else value
 
 

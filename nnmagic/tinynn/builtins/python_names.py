@@ -9,15 +9,14 @@ from dataclasses import replace
 from functools import reduce
 
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import is_complex, is_float
-from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
+from nnmagic.relay.types import TensorType, is_complex, is_float
+from nnmagic.tinynn.builtins.argument_checks import static_int, static_value_or_none
 from nnmagic.tinynn.builtins.itertools_functions import ITERTOOLS, REDUCE
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.operators.iteration import as_weak_int
-from nnmagic.tinynn.operators.strings import ORD
-from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
+from nnmagic.tinynn.operators.strings import CHR, ORD, STR
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
@@ -49,8 +48,13 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
             return operand.value
         operand = as_number(operand)
         known = static_value_or_none(operand.value)
+        if "base" in call and not isinstance(known, str):
+            message = f"int takes a base with a string that is known, not with {describe(operand.value)}"
+            raise v.RefusalError(message, operand.span)
         if isinstance(known, bool | int | float | str):
             try:
+                if "base" in call:
+                    return v.Known(int(str(known), static_int(call, "base")))
                 return v.Known(kind(known))
             except (ValueError, OverflowError) as error:
                 raise v.RefusalError(f"{name}: {error}", operand.span) from None
@@ -68,7 +72,10 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
         raise v.RefusalError(f"{name}() of {describe(operand.value)}", operand.span, hint=hint)
 
     article = "an" if name == "int" else "a"
-    return cell_function(name, "x", apply_to, f"Convert a number or a tensor of rank 0 to {article} {name}.")
+    signature = "x base?" if name == "int" else "x"
+    return cell_function(
+        name, signature, apply_to, f"Convert a number or a tensor of rank 0 to {article} {name}."
+    )
 
 
 def add_up_items(sum_of_tensor: Builtin) -> Builtin:
@@ -133,6 +140,7 @@ def _known_order(call: Arguments, items: v.Operand, *, reverse: bool) -> list[v.
     own = items.value.items if isinstance(items.value, v.TupleOf) else None
     if (entries := v.entries_of(items.value)) is not None:
         own = tuple(map(v.known_value, entries))
+        known = known if "keys" in call else tuple(entries)
     if own is None and isinstance(values := static_value_or_none(items.value), tuple):
         own = tuple(map(v.known_value, values))
     if not isinstance(known, tuple) or own is None:
@@ -165,12 +173,23 @@ def _sorted(call: Arguments) -> v.Value:
         for name, part in zip(names, parts, strict=True)
     ]
     result = f"zip({', '.join(taken)})" if zipped else f"list({taken[0]})"
+    if zipped and all(map(_holds_numbers, parts)):
+        result = f"[item for item in {result}]"
     text = (
         f"def sorted(keys, {', '.join(names)}):\n    keys = asarray({keys})"
         f"{_BACK if reverse else _ORDER}    return {result}\n"
     )
     given = call.given.get("keys", v.Operand(v.Known(None), call.span))
     return v.LoopCall("text", (given, *parts), text=text)
+
+
+def _holds_numbers(part: v.Operand) -> bool:
+    """Return whether the items of a value are numbers, or tuples of these, that only the call knows."""
+    rows = v.rows_of_list(part.value)
+    is_vector = (
+        isinstance(rows, v.Computed) and isinstance(rows.type, TensorType) and len(rows.type.shape) == 1
+    )
+    return is_vector or bool(getattr(part.value, "columns", ()))
 
 
 _CHOSEN = """
@@ -264,12 +283,22 @@ def choose_by_key(extreme: Builtin) -> Builtin:
 
 _POWER = """
 def pow(base, exponent, modulus):
-    if exponent < 0 or modulus == 0:
-        raise ValueError("pow() with a modulus takes no negative exponent, and no modulus of 0")
+    if modulus == 0:
+        raise ValueError("pow() 3rd argument cannot be 0")
     if abs(modulus) > 3037000499:
         raise OverflowError("the products of pow() with this modulus are beyond 64 bits")
     result = 1 % modulus
     base = base % modulus
+    if exponent < 0:
+        exponent = -exponent
+        rest, inverse, following = modulus, 0, 1
+        while base != 0:
+            quotient = rest // base
+            rest, base = base, rest - quotient * base
+            inverse, following = following, inverse - quotient * following
+        if abs(rest) != 1:
+            raise ValueError("base is not invertible for the given modulus")
+        base = rest * inverse % modulus
     while exponent > 0:
         if exponent & 1:
             result = result * base % modulus
@@ -401,7 +430,9 @@ PYTHON = (
         "Return a list of the items in ascending order.",
     ),
     cell_function("len", "x", _length, "Return the length of a tuple or the first dimension of a tensor."),
+    CHR,
     ORD,
+    STR,
     _number("int", "int64", int),
     _number("float", "float64", float),
     _number("bool", "bool", bool),
@@ -434,7 +465,6 @@ PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "id": ("`id` is not part of TinyNN", "values have no identity: compare with =="),
     "repr": ("`repr` is not part of TinyNN", "return the value and write it in another cell"),
     "frozenset": ("`frozenset` is not part of TinyNN", "use a tuple"),
-    "str": ("`str` is not a TinyNN type", NO_STRINGS),
     "super": ("`super` is not part of TinyNN", "call a function of the cell"),
     "Optional": ("`Optional` is not part of TinyNN", "give the parameter one type"),
     "List": ("`List` is not part of TinyNN", "write tuple[Tensor[(2, 3), f32], f32]"),

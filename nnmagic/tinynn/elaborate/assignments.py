@@ -17,6 +17,7 @@ from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import check_holders
 from nnmagic.tinynn.elaborate.operand_memory import shares_memory
+from nnmagic.tinynn.elaborate.optional_values import names_kept
 from nnmagic.tinynn.elaborate.shared_memory import (
     A_CONSTANT,
     ANY_MEMORY,
@@ -69,6 +70,7 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
     """Elaborate ``name = value`` and ``name: type = value``."""
     target = stmt.lhs[0]
     name = target.id.name
+    ctx.none_kept |= names_kept(stmt.rhs)
     value = ctx.evaluate(stmt.rhs)
     if stmt.ty is not None:
         declared = type_or_none(ctx, stmt.ty)

@@ -42,6 +42,7 @@ from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
 from nnmagic.tinynn.operators.iteration import ITERATION, count
+from nnmagic.tinynn.operators.sets import OF_SETS
 from nnmagic.tinynn.operators.tables import keys_of_table
 from nnmagic.tinynn.types.annotations import DType, Generator, dtype_named
 from nnmagic.tinynn.values import values as v
@@ -52,7 +53,7 @@ from nnmagic.tinynn.values.operator_calls import is_tensor
 def elaborate_call(ctx: Elaboration, expr: ast.Call) -> v.Value:
     """Elaborate a call of a function, or of an operator, which synr's tree writes in the same way."""
     if isinstance(expr.func_name, ast.Op):
-        return elaborate_operation(ctx, expr)
+        return elaborate_operation(ctx, expr, apply_value)
     if (answer := answer_type_question(ctx, expr)) is not None:
         return answer
     callee = _torch_method(ctx, expr) or _callee(ctx, expr)
@@ -311,7 +312,7 @@ def _call_builtin(
 
 
 #: What takes a dictionary as it is; of others it is the list of its keys.
-_OF_TABLES = frozenset({"len", "keys", "values", "items", "get", "copy", "most_common"})
+_OF_TABLES = frozenset({"len", "keys", "values", "items", "get", "copy", "most_common", *OF_SETS})
 
 
 def _is_inlined(operand: v.Operand) -> bool:

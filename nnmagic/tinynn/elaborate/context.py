@@ -181,6 +181,8 @@ class Elaboration:
     #: The parameters of the function at hand whose arrays it may change without saying so, and does.
     changeable: frozenset[str] = frozenset()
     changing: set[str] = field(default_factory=set)
+    #: The places, by identity, where a name that may be None is handed on as it is.
+    none_kept: set[int] = field(default_factory=set)
     #: Whether a function of the cell calls Python for its effects.
     has_effects: bool = False
     #: The memory that values may share.

@@ -12,6 +12,7 @@ from nnmagic.tinynn.elaborate.annotation_types import unknown_dimension
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.let_bindings import reread
 from nnmagic.tinynn.elaborate.operand_memory import check_operands
+from nnmagic.tinynn.elaborate.optional_values import NONE_MERGES, read
 from nnmagic.tinynn.elaborate.python_functions import python_function
 from nnmagic.tinynn.namespace.attributes import attribute
 from nnmagic.tinynn.namespace.name_resolution import UnknownNameError
@@ -101,8 +102,9 @@ def _read_local(ctx: Elaboration, name: str, value: v.Value | None, root: ast.Va
         if value in ctx.reported:
             return v.FAILED
         ctx.reported.add(value)
+        NONE_MERGES.get().met |= value.may_merge
         raise v.RefusalError(value.message, ctx.span(root.span), hint=value.hint, notes=value.notes)
-    return reread(value)
+    return reread(read(name, value, ctx.span(root.span), is_kept=id(root) in ctx.none_kept))
 
 
 def _unbound_error(ctx: Elaboration, name: str, root: ast.Var) -> v.RefusalError:

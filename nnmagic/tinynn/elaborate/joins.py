@@ -22,6 +22,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.merge_plans import MergePlan, expressions, rebuild, types_of
+from nnmagic.tinynn.elaborate.optional_values import NONE_MERGES, UNBOUND
 from nnmagic.tinynn.values import values as v
 
 
@@ -56,6 +57,10 @@ def plan_joins(ctx: Elaboration, branches: Sequence[v.Bindings], span: Span) -> 
         if version == bindings.versions.get(name, 0):
             continue
         bindings.versions[name] = version
+        if any(value is None for value in values) and NONE_MERGES.get().allowed and name in live:
+            for branch in branches:
+                branch.locals.setdefault(name, UNBOUND)
+            values = [branch.locals[name] for branch in branches]
         if any(value is None for value in values):
             bindings.locals[name] = _explain_unassigned_name(name, values, spans, span)
             continue
@@ -169,7 +174,8 @@ def _explain_unassigned_name(
         assigned_at for value, assigned_at in zip(values, spans, strict=True) if value is not None
     )
     notes = (Note("it is assigned here", assigned), Note("but not on every path through this", span))
-    return v.Unassigned(f"`{name}` may not be assigned here", "assign it before, or in every branch", notes)
+    message, hint = f"`{name}` may not be assigned here", "assign it before, or in every branch"
+    return v.Unassigned(message, hint, notes, may_merge=True)
 
 
 def finish_end(ctx: Elaboration, end: Terminator | None) -> Terminator | None:

@@ -172,15 +172,17 @@ def _number(value: v.Value, dtype: str, rows: str, span: Span) -> v.Computed:
         number = number_constant(value.value, dtype, span)  # type: ignore[arg-type]  # a number
     else:
         assert isinstance(value, v.Computed)
-        number = cast(_held(v.Computed(value.expr, value.type), dtype, span), dtype, span)
-    return cast(_held(number, rows, span), rows, span)
+        number = cast(held(v.Computed(value.expr, value.type), dtype, span), dtype, span)
+    return cast(held(number, rows, span), rows, span)
 
 
 #: The ints that a float64 holds have at most as many bits.
 _FLOAT_BITS = 53
 
 
-def _held(numbers: v.Computed, dtype: str, span: Span) -> v.Computed:
+def held(
+    numbers: v.Computed, dtype: str, span: Span, what: str = "a list of tuples with floats"
+) -> v.Computed:
     """Return integers that are to be floats; the program raises ValueError where these would be others."""
     assert isinstance(numbers.type, TensorType)
     if numbers.type.dtype not in ("int64", "uint64") or not is_float(dtype):
@@ -192,7 +194,7 @@ def _held(numbers: v.Computed, dtype: str, span: Span) -> v.Computed:
         fine = apply("logical_and", span, fine, least)
     if numbers.type.shape:
         fine = apply("all", span, fine)
-    message = f"a list of tuples with floats holds ints of at most {_FLOAT_BITS} bits"
+    message = f"{what} holds ints of at most {_FLOAT_BITS} bits"
     return apply("python.require", span, numbers, fine, message=message)
 
 
@@ -201,7 +203,7 @@ def with_columns(items: v.ListOfRows, columns: v.Columns, span: Span) -> v.ListO
     if meet_columns(columns, items.columns) != columns:
         raise _other_columns(columns, items.columns, span)
     dtype = rows_dtype(columns)
-    rows = cast(_held(items.rows, dtype, span), dtype, span)
+    rows = cast(held(items.rows, dtype, span), dtype, span)
     return v.ListOfRows(replace(rows, weak=items.rows.weak), columns=columns)
 
 

@@ -33,6 +33,7 @@ from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
 from nnmagic.tinynn.elaborate.merge_plans import MergePlan, Same, expressions, rebuild, types_of
 from nnmagic.tinynn.elaborate.merging import MergeConflictError, merge_conflict, plan_value, widen
 from nnmagic.tinynn.elaborate.operator_counts import has_shapes_of
+from nnmagic.tinynn.elaborate.optional_values import NONE_MERGES, UNBOUND
 from nnmagic.tinynn.elaborate.sequencing import fill_block, let_bind_used_names, run_steps, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import LoopMemory
 from nnmagic.tinynn.elaborate.truth import truth_of
@@ -254,7 +255,10 @@ def _names_to_carry(ctx: Elaboration, loop: LoopToEmit) -> list[str]:
     if loop.targets & read:
         read |= loop.targets
     carried = list[str]()
+    after = ctx.live.to_set() if NONE_MERGES.get().allowed else set()
     for name in assigned_names(ctx, stmt):
+        if name not in bindings.locals and name in after:
+            bindings.bind(name, UNBOUND)
         if name in bindings.locals:
             if name in read or is_state(name):
                 carried.append(name)
@@ -271,7 +275,7 @@ def _explain_unassigned_names(ctx: Elaboration, stmt: tree.For | tree.While, bin
     for name in find_assigned_names(stmt):
         if name not in bindings.locals:
             message = f"`{name}` may not be assigned here: only a loop assigns it"
-            bindings.locals[name] = v.Unassigned(message, "assign it before the loop", notes)
+            bindings.locals[name] = v.Unassigned(message, "assign it before the loop", notes, may_merge=True)
 
 
 def _carry(ctx: Elaboration, loop: LoopToEmit, plans: dict[str, MergePlan], memory: LoopMemory) -> _Carried:

@@ -6,6 +6,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.signatures import format_type
+from nnmagic.tinynn.elaborate.lists_as_rows import held
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import convert_default_dtype
 from nnmagic.tinynn.values.numbers import number_constant
@@ -52,6 +53,10 @@ def _convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
             if value.default_dtype is not None:
                 return convert_default_dtype(v.Operand(value, span), type_.dtype).expr
             note_join(dtype, type_.dtype, span)
+            if ty.is_integer(dtype) and type_.dtype != "float64":
+                message = f"{format_type(value.type)} and {format_type(type_)} are one name's here"
+                raise v.RefusalError(message, span, hint="give both the same dtype, as in x.astype(f64)")
+            value = held(value, type_.dtype, span, "a name that stands for floats, too,")
             return cast(value, type_.dtype, span).expr
         case v.GlobalFunction(name=name):
             return ir.GlobalVar(name, span=span)

@@ -14,6 +14,7 @@ from nnmagic.relay import types as ty
 from nnmagic.relay.ops.calls import call
 from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows
 from nnmagic.tinynn.elaborate.merge_conversions import convert
+from nnmagic.tinynn.elaborate.optional_values import is_absent, may_be_none, zeros_of
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.values import values as v
 
@@ -83,6 +84,12 @@ def as_rows(value: v.Value) -> v.ListOfRows | None:
 
 def _parts_of(plan: Items, value: v.Value, span: Span) -> Sequence[v.Value]:
     """Return the values that merge with the items of a plan. Raises RefusalError."""
+    if may_be_none(plan):
+        if is_absent(value):
+            return v.Known(value=False), _absent(plan.items[1])
+        if isinstance(value, v.TupleOf) and may_be_none(value):
+            return value.items
+        return v.Known(value=True), value
     if plan.is_list:
         if is_empty_list(value):
             (rows_type,) = (part.type for part in types_of(as_expressions(plan)))
@@ -99,6 +106,16 @@ def _parts_of(plan: Items, value: v.Value, span: Span) -> Sequence[v.Value]:
         assert isinstance(key, v.Computed)
         table = tables.empty_table(key, example, span)
     return table.parts
+
+
+def _absent(plan: MergePlan) -> v.Value:
+    """Return zeros in place of a value that is None."""
+    match plan:
+        case Items(items=items):
+            return v.TupleOf(tuple(map(_absent, items)), record=plan.record, written=plan.written)
+        case Expression(type=type_, weak=weak):
+            return zeros_of(type_, weak=weak)
+    return v.Known(None)
 
 
 def _no_rows(type_: ty.Type, span: Span) -> v.Computed:

@@ -31,6 +31,7 @@ from nnmagic.tinynn.elaborate.merge_plans import (
     rebuild,
     types_of,
 )
+from nnmagic.tinynn.elaborate.optional_values import NONE_MERGES, RECORDS, is_absent, may_be_none
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values import values as v
@@ -114,6 +115,10 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
 
 def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
     """Return a plan that takes ``value`` too; None where there is none."""
+    if any(map(is_absent, (value, getattr(plan, "value", 0)))) or any(map(may_be_none, (plan, value))):
+        with_none = _widen_with_none(plan, value)
+        if with_none is not None:
+            return with_none
     match plan:
         case Same(value=same):
             if _same_value(same, value):
@@ -153,6 +158,45 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
         case Expression():
             expression_of_value = _of(value)
             return None if expression_of_value is None else _common(plan, expression_of_value)
+
+
+def _widen_with_none(plan: MergePlan, value: v.Value) -> MergePlan | None:
+    """Return a plan that takes None, too; None where there is none, and where both are None."""
+    own = plan.items[1] if isinstance(plan, Items) and may_be_none(plan) else plan
+    held = value.items[1] if isinstance(value, v.TupleOf) and may_be_none(value) else value
+    records: list[ty.RecordType] = [
+        RECORDS[each] if is_absent(each) else each.record  # type: ignore[index, union-attr, misc]  # of one
+        for each in (getattr(plan, "value", plan), value)
+        if is_absent(each) or may_be_none(each)
+    ]
+    is_none = is_absent(getattr(own, "value", None)) if isinstance(own, Same) else False
+    if len({record.names for record in records}) > 1 or (is_none and is_absent(held)):
+        return None
+    merges = NONE_MERGES.get()
+    if own is plan and not merges.allowed:
+        merges.met = True
+        return None
+    wider: MergePlan | None
+    if is_none:
+        wider = plan_value(held, keep=False)
+    elif is_absent(held):
+        wider = plan_value(own.value, keep=False) if isinstance(own, Same) else as_expressions(own)
+    else:
+        wider = widen(own, held)
+        wider = plan_value(held, keep=False) if isinstance(wider, Same) else wider
+    if wider is None or not _may_be_absent(wider):
+        return None
+    return Items((Expression(ty.scalar_type("bool"), weak=False), wider), records[0])
+
+
+def _may_be_absent(plan: MergePlan) -> bool:
+    """Return whether zeros can stand for the values of a plan."""
+    match plan:
+        case Items(items=items, record=None, is_list=False, is_hashed=False):
+            return all(map(_may_be_absent, items))
+        case Expression(type=ty.TensorType(shape=shape)):
+            return all(isinstance(size, int) or size == ty.ANY for size in shape)
+    return False
 
 
 def _merge_dictionaries(one: v.Value, other: v.Value) -> MergePlan | None:
@@ -281,6 +325,8 @@ def _common(lhs: Expression, rhs: Expression) -> Expression | None:
     if lhs.weak or rhs.weak:
         strong = rhs if lhs.weak else lhs
         weak = lhs if lhs.weak else rhs
+        if _is_of_floats(weak.type, strong.type):
+            return replace(weak, type=ty.scalar_type("float64"))
         if getattr(weak.type, "shape", ()) and _dtype_of(weak.type) == getattr(strong.type, "dtype", ""):
             return _with_common_sizes(strong, lhs.type, rhs.type)  # lists of numbers
         shape = strong.type.shape if isinstance(strong.type, ty.TensorType) else None
@@ -295,6 +341,17 @@ def _common(lhs: Expression, rhs: Expression) -> Expression | None:
     is_default = all(value.default_dtype is not None for value in asking)
     place = asking[0].default_dtype if asking and is_default else None
     return None if common is None else Expression(common, weak=False, default_dtype=place)
+
+
+def _is_of_floats(weak: ty.Type, strong: ty.Type) -> bool:
+    """Return whether a Python float and an integer of NumPy merge, which are one of them each in Python."""
+    match weak, strong:
+        case ty.TensorType(dtype="float64", shape=()), ty.TensorType(dtype=dtype, shape=()) if ty.is_integer(
+            dtype
+        ):
+            NONE_MERGES.get().met = True
+            return NONE_MERGES.get().allowed
+    return False
 
 
 def _with_common_sizes(wider: Expression, *types: ty.Type) -> Expression | None:

@@ -31,13 +31,16 @@ from nnmagic.tinynn.elaborate.lists_as_rows import (
     repeated_list,
     with_columns,
 )
+from nnmagic.tinynn.elaborate.loop_functions import Apply, call_in_loop
 from nnmagic.tinynn.elaborate.operand_memory import check_operands
+from nnmagic.tinynn.elaborate.optional_values import NONE_MERGES, may_be_none, names_kept
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.iteration import ITERATION, count
 from nnmagic.tinynn.operators.membership import identity, membership
+from nnmagic.tinynn.operators.sets import operate
 from nnmagic.tinynn.operators.strings import compare_characters, index_string
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.syntax.tree_building import subscripts_of
@@ -47,8 +50,8 @@ from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 
 
-def elaborate_operation(ctx: Elaboration, expr: ast.Call) -> v.Value:
-    """Elaborate a unary or binary operator, or a subscript."""
+def elaborate_operation(ctx: Elaboration, expr: ast.Call, apply: Apply) -> v.Value:
+    """Elaborate a unary or binary operator, or a subscript; ``apply``: `calls.apply_value`."""
     op = expr.func_name
     if op.name is ast.BuiltinOp.Subscript:
         return _elaborate_subscript(ctx, expr)
@@ -58,24 +61,30 @@ def elaborate_operation(ctx: Elaboration, expr: ast.Call) -> v.Value:
         if op.name is ast.BuiltinOp.Not:
             return negate(operand, span)
         return v.FAILED if v.is_failed(operand.value) else unary(op.name, SIGNS[op.name], operand, span)
-    return _elaborate_binary(ctx, expr)
+    return _elaborate_binary(ctx, expr, apply)
 
 
-def _elaborate_binary(ctx: Elaboration, expr: ast.Call) -> v.Value:
+def _elaborate_binary(ctx: Elaboration, expr: ast.Call, apply: Apply) -> v.Value:
     """Elaborate a binary operator; down the left side in a loop, so that a long sum needs no recursion."""
     chain: list[ast.Call] = []
     node: ast.Expr = expr
     while _is_binary(node):
         chain.append(node)
         node = node.params[0]
+    if chain and chain[-1].func_name.name in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
+        ctx.none_kept |= names_kept(node) | names_kept(chain[-1].params[1])
     lhs = ctx.operand(node)
     for call in reversed(chain):
         since = len(ctx.changed_by_calls)
         rhs = ctx.operand(call.params[1])
         check_operands(ctx, [lhs], since)
         span = ctx.span(call.span)
-        in_place = call is ctx.updating
-        value = binary_operation(ctx, call.func_name.name, lhs, rhs, span, in_place=in_place)
+        op, in_place = call.func_name.name, call is ctx.updating
+        value = operate(SIGNS[op], lhs, rhs, span, in_place=in_place)
+        if value is None:
+            value = binary_operation(ctx, op, lhs, rhs, span, in_place=in_place)
+        elif isinstance(value, v.LoopCall):
+            value = call_in_loop(ctx, value, span, apply)
         lhs = v.Operand(value, span)
     return lhs.value
 
@@ -105,6 +114,7 @@ def binary_operation(
         return v.FAILED
     if compared is not None:
         return compared
+    NONE_MERGES.get().met |= v.Known(None) in (lhs.value, rhs.value)
     texts = [each.value.value for each in (lhs, rhs) if isinstance(each.value, v.Known)]
     if len(texts) == 2 and _is_of_text(op, *texts):
         return v.Known(_OF_TEXTS[op](*texts))
@@ -115,6 +125,11 @@ def binary_operation(
         return _join_lists(ctx, lhs, rhs, span)
     try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
+            for operand, other in ((lhs, rhs), (rhs, lhs)):
+                may_be = isinstance(operand.value, v.TupleOf) and may_be_none(operand.value)
+                if may_be and other.value == v.Known(None):
+                    given = replace(operand, value=operand.value.items[0])  # type: ignore[union-attr]  # a tuple
+                    return negate(given, span) if op is tree.ExtraOp.Is else given.value
             return identity(SIGNS[op], lhs, rhs, span)
         if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):
             if (is_member := tables.membership(rhs, lhs, span)) is not None:
@@ -278,9 +293,28 @@ def _of_name(ctx: Elaboration, owner: v.Operand, part: ast.Call, span: Span) -> 
     if owner.value.builtin.name not in _INDEXED:
         return None
     items = evaluate_index(ctx, index)
-    return (
-        v.FAILED if any(v.is_failed(item.value) for item in items) else owner.value.builtin.call(items, span)
-    )
+    if any(v.is_failed(item.value) for item in items):
+        return v.FAILED
+    if owner.value.builtin.name in ("c_", "r_"):
+        items = list(map(_slice_as_array, items))
+    return owner.value.builtin.call(items, span)
+
+
+def _slice_as_array(operand: v.Operand) -> v.Operand:
+    """Return the numbers of a slice, as ``np.r_`` has them; any other value as it is. Raises RefusalError."""
+    if not isinstance(operand.value, v.SliceOf):
+        return operand
+    start, stop, step = operand.value.start, operand.value.stop, operand.value.step
+    start = v.Known(0) if start == v.Known(None) else start
+    step = v.Known(1) if step == v.Known(None) else step
+    name = "arange"
+    if isinstance(step, v.Known) and isinstance(step.value, complex):
+        name, step = "linspace", v.Known(int(abs(step.value)))
+    made = BUILTINS[name].call([v.Operand(each, operand.span) for each in (start, stop, step)], operand.span)
+    if not isinstance(made, v.Computed):
+        hint = "write np.arange(start, stop, step)"
+        raise v.RefusalError("a slice in `r_` has floats that only the call knows", operand.span, hint=hint)
+    return replace(operand, value=made)
 
 
 #: The functions of NumPy that are called by indexing them.

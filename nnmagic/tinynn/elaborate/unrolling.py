@@ -15,6 +15,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, ExitKind, Terminator, exits_of
 from nnmagic.tinynn.elaborate.joins import finish_end
 from nnmagic.tinynn.elaborate.operator_counts import OperatorCount
+from nnmagic.tinynn.elaborate.optional_values import NONE_MERGES
 from nnmagic.tinynn.elaborate.sequencing import run_as_one_step, run_steps
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import FAILED
@@ -124,8 +125,8 @@ def _unroll_rounds(
         before = len(ctx.diagnostics.errors)
         end = unroll_round(ctx, stmt.body.stmts, begin)
         if len(ctx.diagnostics.errors) > before:
-            if number and is_long:
-                raise give_up  # a longer loop is a function, where this may be no error
+            if (number and is_long) or NONE_MERGES.get().allowed:
+                raise give_up  # a loop that is a function may have no error here
             has_errors = True
             _fail_names(ctx, stmt, end)
         elif ctx.environment.failed:  # a result that is awaited: other rounds say no more

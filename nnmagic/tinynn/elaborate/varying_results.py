@@ -10,6 +10,7 @@ import numpy as np
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.tinynn.builtins.list_results import mixed_tuples
+from nnmagic.tinynn.elaborate.optional_values import may_be_none
 from nnmagic.tinynn.values import values as v
 
 
@@ -62,7 +63,7 @@ def _optional(values: Sequence[v.Value]) -> list[v.Value]:
     """Return values with whether they are there; zeros stand for None."""
     record = ty.RecordType((), ty.OPTIONAL, ("given", "value"))
     zeros = next((found for value in values if (found := _zeros_like(value)) is not None), None)
-    if zeros is None:
+    if zeros is None or any(map(may_be_none, values)):
         return list(values)
     parts = [(value != v.Known(None), zeros if value == v.Known(None) else value) for value in values]
     return [v.TupleOf((v.Known(given), value), record=record) for given, value in parts]

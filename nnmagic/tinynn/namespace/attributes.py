@@ -21,6 +21,7 @@ from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.dtype_questions import ATTRIBUTES as OF_DTYPES
 from nnmagic.tinynn.operators.dtype_questions import attribute_of_dtype
 from nnmagic.tinynn.operators.iteration import ITERATION
+from nnmagic.tinynn.operators.sets import OF_SETS
 from nnmagic.tinynn.operators.strings import string_method
 from nnmagic.tinynn.syntax.in_place_calls import LEFT
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
@@ -242,7 +243,7 @@ _OF_LISTS = {
 }
 
 #: Methods of dictionaries and lists that change nothing.
-CONTAINER_METHODS = {**_VIEWS, **_OF_LISTS}
+CONTAINER_METHODS = {**_VIEWS, **OF_SETS, **_OF_LISTS}
 
 
 def _no_tensor_hint(owner: v.Operand, name: str) -> str | None:
@@ -305,6 +306,8 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         return _method_of_generator(owner, name, span)
     if (tables.is_dictionary(value) or isinstance(value, v.DictOf)) and name in _VIEWS:
         return v.Method(owner, name, v.BuiltinName(_VIEWS[name]))
+    if v.is_set(value) and name in OF_SETS:
+        return v.Method(owner, name, v.BuiltinName(OF_SETS[name]))
     if isinstance(value, v.TupleOf) and value.record is not None and v.entries_of(value) is None:
         return _field(value, name, span)
     if isinstance(value, v.TupleOf) and name in value.names:
@@ -334,6 +337,9 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         name = name.removesuffix(LEFT)
         if is_tensor(value):
             return v.Method(owner, name, v.BuiltinName((PLACEMENT | BUILTINS)[name]))
+    if name == "setdefault" and tables.is_dictionary(value):
+        message = "a key that is missing is added where a statement always computes that, before all else"
+        raise v.RefusalError(message, span, hint="write v = d[key] before, or d.get(key, 0), which adds none")
     if not is_tensor(value):
         raise v.RefusalError(
             f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)

@@ -9,7 +9,7 @@ from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.types import TensorType
+from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.subscripts import subscript
@@ -17,8 +17,8 @@ from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply
-from nnmagic.tinynn.values.symbolic_sizes import weak_int
+from nnmagic.tinynn.values.operator_calls import apply, cast
+from nnmagic.tinynn.values.symbolic_sizes import as_number, weak_int
 
 #: The methods of strings that give strings, numbers, bools, and lists of strings.
 STRING_METHODS = frozenset(
@@ -172,4 +172,31 @@ def _ord(call: Arguments) -> v.Value:
     return code
 
 
+def _str(call: Arguments) -> v.Value:
+    value = call.given["object"].value
+    if isinstance(value, v.Character):
+        return value
+    known = v.static_or(value, None)
+    if isinstance(known, bool | int | float | str):
+        return v.Known(str(known))
+    message = f"str of {describe(value)}, whose digits only the call knows"
+    hint = "take them by numbers, as in n // 10 % 10"
+    raise v.RefusalError(message, call.given["object"].span, hint=hint)
+
+
+def _chr(call: Arguments) -> v.Value:
+    number = as_number(call.given["i"])
+    known = v.static_or(number.value, None)
+    if isinstance(known, int) and 0 <= known < 0x110000:
+        return v.Known(chr(known))
+    value = number.value
+    type_ = value.type if isinstance(value, v.Computed) else None
+    if isinstance(type_, TensorType) and not type_.shape and is_integer(type_.dtype):
+        assert isinstance(value, v.Computed)
+        return v.Character(weak_int(cast(value, "int64", call.span)))
+    raise v.RefusalError(f"chr takes a code point, not {describe(value)}", call.given["i"].span)
+
+
+STR = cell_function("str", "object", _str, "Return a number that is known as a string.")
+CHR = cell_function("chr", "i", _chr, "Return the character of a code point.")
 ORD = cell_function("ord", "c", _ord, "Return the code point of a character.")

@@ -8,11 +8,12 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_ITEMS
+from nnmagic.tinynn.operators.iteration import items
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.values import Known, ListOfRows, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Known, ListOfRows, Operand, RefusalError, TupleOf, Value, Zipped
 
 PublicSpan = Callable[[ast.Span], Span]
 
@@ -29,20 +30,20 @@ def unpack(
         return
     assert isinstance(target, ast.Tuple)
     span = to_span(target.span)
-    items = parts_of(value, span)
+    parts = parts_of(value, span)
     targets = list(target.values)
     starred = [index for index, part in enumerate(targets) if isinstance(part, tree.Starred)]
     fixed = len(targets) - len(starred)
-    if len(items) < fixed or (not starred and len(items) != fixed):
+    if len(parts) < fixed or (not starred and len(parts) != fixed):
         wanted = f"at least {fixed}" if starred else str(fixed)
-        raise RefusalError(f"{len(items)} values for {wanted} names", span)
+        raise RefusalError(f"{len(parts)} values for {wanted} names", span)
     if starred:
         first = starred[0]
-        end = len(items) - (len(targets) - first - 1)
-        gathered = TupleOf(tuple(items[first:end]))
+        end = len(parts) - (len(targets) - first - 1)
+        gathered = TupleOf(tuple(parts[first:end]))
         targets[first] = targets[first].value
-        items = [*items[:first], gathered, *items[end:]]
-    for inner, item in zip(targets, items, strict=True):
+        parts = [*parts[:first], gathered, *parts[end:]]
+    for inner, item in zip(targets, parts, strict=True):
         unpack(inner, Operand(item, value.span), to_span, bind)
 
 
@@ -50,6 +51,8 @@ def parts_of(value: Operand, span: Span) -> list[Value]:
     """Return the items of a tuple or a list, or the rows of a tensor. Raises RefusalError."""
     if isinstance(value.value, TupleOf):
         return list(value.value.items)
+    if isinstance(value.value, Zipped):
+        return items(value, "an assignment to several names")
     rows = value.value.rows if isinstance(value.value, ListOfRows) else value.value
     if not is_tensor(rows):
         raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)

@@ -74,7 +74,7 @@ def with_inlined_calls(body: Sequence[py.stmt], always: Set[str] = frozenset()) 
     body = [with_single_targets(node) if isinstance(node, py.FunctionDef) else node for node in body]
     functions = [node for node in body if isinstance(node, py.FunctionDef)]
     if not always and not any(
-        changes_names(node)
+        changes_names(node) or (node is not each and _reads_growing(node, each))
         for each in functions
         for node in py.walk(each)
         if isinstance(node, py.FunctionDef)
@@ -87,6 +87,11 @@ def with_inlined_calls(body: Sequence[py.stmt], always: Set[str] = frozenset()) 
         each.visible = table
         writer.write(each)
     return [stmt for stmt in body if not _is_helper(stmt, table, body)]
+
+
+def _reads_growing(node: py.FunctionDef, owner: py.FunctionDef) -> bool:
+    """Return whether a nested function reads a container around it that grows."""
+    return bool((names_in(node) - bound_names(node) - set(parameter_names(node))) & grown_names(owner))
 
 
 def _is_helper(stmt: py.stmt, table: Mapping[str, _Function], body: Sequence[py.stmt]) -> bool:
@@ -174,7 +179,7 @@ class _Writer:
                 setattr(stmt, name, self._block(getattr(stmt, name), caller))
         for case in getattr(stmt, "cases", ()):
             case.body = self._block(case.body, caller)
-        if (steps := self._in_steps(stmt, caller)) is not None:
+        if (steps := self._in_steps(stmt, caller) or self._with_places(stmt, caller)) is not None:
             return steps
         given = stmt
         if self._gives_own(stmt, caller):
@@ -293,6 +298,31 @@ class _Writer:
                 return self._block([placed(stmt, py.If(choice.test, paths[:1], paths[1:]))], caller)
         return None
 
+    def _with_places(self, stmt: py.stmt, caller: _Function) -> list[py.stmt] | None:
+        """Return the statements of an assignment to ``x[f(i)]``, in Python's order; None of any other."""
+        match stmt:
+            case py.Assign(targets=[py.Subscript(value=py.Name(), slice=index) as target], value=value):
+                names = {"_value": value}
+            case py.AugAssign(target=py.Subscript(value=py.Name(), slice=index) as target):
+                names = {}
+            case _:
+                return None
+        parts = index.elts if isinstance(index, py.Tuple) else [index]
+        if not self._calls_in(index, caller) or any(
+            isinstance(each, py.Slice | py.Starred) for each in parts
+        ):
+            return None
+        names |= {f"_place{number}": part for number, part in enumerate(parts)}
+        new = {word: self._new(word, caller.taken) for word in names}
+        before = [py.Assign([py.Name(new[word], py.Store())], part) for word, part in names.items()]
+        loaded = {word: py.Name(name, py.Load()) for word, name in new.items()}
+        places: list[py.expr] = [loaded[f"_place{number}"] for number in range(len(parts))]
+        target.slice = py.Tuple(places, py.Load()) if isinstance(index, py.Tuple) else places[0]
+        if isinstance(stmt, py.Assign):
+            stmt.value = loaded["_value"]
+        placed(stmt, stmt)
+        return self._block([*(placed(stmt, each) for each in before), stmt], caller)
+
     def _rebound_in(self, part: py.AST, caller: _Function) -> set[str]:
         calls = (node for node in py.walk(part) if isinstance(node, py.Call))
         found = (self._callee(call, caller) for call in calls)
@@ -328,6 +358,8 @@ class _Writer:
         ):
             return function
         if node.name in self.always:
+            return function
+        if function.owner is not None and _reads_growing(node, function.owner.node):
             return function
         objects = {
             each.args[0].id

@@ -113,13 +113,15 @@ def _written_parts(stmt: py.stmt, new_name: Callable[[str], str]) -> Iterator[py
         if (loop := as_loop(changing, name, new_name)) is not None:
             made = py.copy_location(py.Name(name, py.Load()), changing)
             return iter([*loop, *_expand(replace_nodes({id(changing): made}, stmt), new_name)])
-    if (default := _setdefault_in(inside)) is not None:
-        before, call = default
-        if isinstance(stmt, py.Expr) and call is stmt.value:
-            return iter([before])
-        owner = call.func.value  # type: ignore[attr-defined]  # a method
-        item = py.copy_location(py.Subscript(owner, call.args[0], py.Load()), call)
-        return iter([before, *_expand(replace_nodes({id(call): item}, stmt), new_name)])
+    if defaults := _setdefaults_in(inside):
+        added = [before for before, _ in defaults]
+        if isinstance(stmt, py.Expr) and defaults[-1][1] is stmt.value:
+            return iter(added)
+        items = {
+            id(call): py.copy_location(py.Subscript(call.func.value, call.args[0], py.Load()), call)  # type: ignore[attr-defined]  # a method
+            for _, call in defaults
+        }
+        return iter([*added, *_expand(replace_nodes(items, stmt), new_name)])
     if updates := list(_updates_in(inside)):
         return _with_updates(stmt, updates, new_name)
     pops = list(_pops_in(inside))
@@ -282,15 +284,21 @@ def _pops(node: py.AST) -> bool:
 
 
 def _may_come_first(inside: py.AST, pops: Sequence[py.Call]) -> bool:
-    """Return whether items may be taken before the rest of a statement is computed."""
+    """Return whether items may be taken before the rest of a statement is computed.
+
+    What Python computes behind them may read the lists.
+    """
     owners = {_owner(pop) for pop in pops}
     inner = {id(node) for pop in pops for node in py.walk(pop)}
+    in_order = not any(isinstance(node, py.Assign | py.JoinedStr) for node in py.walk(inside))
+    last = max(((pop.lineno, pop.col_offset) for pop in pops), default=(0, 0))
     for node in py.walk(inside):
         if isinstance(node, py.BoolOp | py.IfExp) and any(id(pop) in map(id, py.walk(node)) for pop in pops):
             return False
         if not isinstance(node, py.Name) or not isinstance(node.ctx, py.Load) or node.id not in owners:
             continue
-        if id(node) not in inner and not _is_appended_to(inside, node):
+        is_behind = in_order and (node.lineno, node.col_offset) > last
+        if id(node) not in inner and not is_behind and not _is_appended_to(inside, node):
             return False
     return True
 
@@ -303,18 +311,31 @@ def _is_appended_to(stmt: py.AST, name: py.Name) -> bool:
     return False
 
 
-def _setdefault_in(inside: py.AST) -> tuple[py.stmt, py.Call] | None:
-    """Return what ``d.setdefault(k, v)`` does, and the call, if it may come first; else None."""
-    for node in py.walk(inside):
-        match node:
-            case py.Call(
-                func=py.Attribute(attr="setdefault", value=py.Name(id=owner)), args=[key, value], keywords=[]
-            ) if _is_place(key) and _may_come_first(inside, [node]):
-                shown = py.unparse(key)
-                text = f"if {shown} not in {owner}:\n    {owner}[{shown}] = {py.unparse(value)}"
-                (stmt,) = py.parse(text).body
-                return _at(node, stmt), node
-    return None
+def _setdefaults_in(inside: py.AST) -> list[tuple[py.stmt, py.Call]]:
+    """Return what the calls of ``d.setdefault(k, v)`` do, and the calls, in order, if all may come first."""
+    parts = [inside.value, *inside.targets] if isinstance(inside, py.Assign) else [inside]
+    calls = [call for part in parts for call in _calls_of_setdefault(part)]
+    if calls == list(_calls_of_setdefault(parts[0])):  # before the targets
+        inside = parts[0]
+    if not _may_come_first(inside, calls):
+        return []
+    return [(_at(call, _with_default(call)), call) for call in calls]
+
+
+def _calls_of_setdefault(node: py.AST) -> Iterator[py.Call]:
+    if isinstance(node, py.Lambda | py.ListComp | py.GeneratorExp | py.SetComp | py.DictComp):
+        return
+    for child in py.iter_child_nodes(node):
+        yield from _calls_of_setdefault(child)
+    match node:
+        case py.Call(func=py.Attribute(attr="setdefault", value=py.Name()), args=[key, _], keywords=[]):
+            if _is_place(key):
+                yield node
+
+
+def _with_default(call: py.Call) -> py.stmt:
+    owner, key, value = _owner(call), *map(py.unparse, call.args)
+    return py.parse(f"if {key} not in {owner}:\n    {owner}[{key}] = {value}").body[0]
 
 
 def _update(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ast as py
 import copy
+from collections import Counter
+from collections.abc import Mapping
 
 #: What a missing key has, by the function that makes it.
 _MISSING = {"int": 0, "float": 0.0, "bool": False}
@@ -37,9 +39,44 @@ def with_plain_dictionaries(stmt: py.FunctionDef) -> py.FunctionDef:
         if isinstance(target, py.Name) and isinstance(node.value, py.Call)
         if _name_of(node.value.func) == "Counter"
     }
-    changed = _Plain(defaults, _lists_of(stmt), _lengths_of(stmt), counters).visit(stmt)
+    changed = _Plain(defaults, _lists_of(stmt), _lengths_of(stmt), counters, _readers(stmt, defaults)).visit(
+        stmt
+    )
     assert isinstance(changed, py.FunctionDef)
     return changed
+
+
+def _readers(stmt: py.FunctionDef, defaults: Mapping[str, bool | int | float | None]) -> dict[str, str]:
+    """Return the method that reads a key of each ``defaultdict`` of numbers, by the dictionary's name.
+
+    Python adds a key that is missing, which only what looks at the keys can see.
+    """
+    nodes = list(py.walk(stmt))
+    stored = Counter(
+        node.id for node in nodes if isinstance(node, py.Name) and isinstance(node.ctx, py.Store)
+    )
+    made = Counter(
+        target.id
+        for node in nodes
+        if isinstance(node, py.Assign) and _default(node.value) is not None
+        for target in node.targets
+        if isinstance(target, py.Name)
+    )
+    looked_up = {
+        id(node.value)
+        for node in nodes
+        if isinstance(node, py.Subscript) or (isinstance(node, py.Attribute) and node.attr == "get")
+    }
+    seen = {
+        node.id
+        for node in nodes
+        if isinstance(node, py.Name) and isinstance(node.ctx, py.Load) and id(node) not in looked_up
+    }
+    return {
+        name: "setdefault" if name in seen else "get"
+        for name, default in defaults.items()
+        if default is not None and stored[name] == made[name]
+    }
 
 
 class _SingleTargets(py.NodeTransformer):
@@ -233,7 +270,8 @@ class _Plain(py.NodeTransformer):
     """Replaces other dictionaries; ``defaults``: what missing keys have, by the dictionary's name.
 
     ``lists``: the names that stand for lists alone; ``lengths``: the names of the greatest lengths of queues;
-    ``counters``: the names of counters.
+    ``counters``: the names of counters; ``readers``: the methods that read a key of others, which may be
+    missing, by the dictionary's name.
     """
 
     def __init__(
@@ -242,11 +280,13 @@ class _Plain(py.NodeTransformer):
         lists: set[str],
         lengths: dict[str, str],
         counters: set[str],
+        readers: Mapping[str, str],
     ) -> None:
         self.defaults = defaults
         self.lists = lists
         self.lengths = lengths
         self.counters = counters
+        self.readers = {**readers, **dict.fromkeys(counters, "get")}
 
     def visit_Assign(self, node: py.Assign) -> py.AST | list[py.stmt]:
         """Return the statements for a queue of a greatest length, and for ``d.popitem()``."""
@@ -341,11 +381,11 @@ class _Plain(py.NodeTransformer):
         return node
 
     def visit_Subscript(self, node: py.Subscript) -> py.AST:
-        """Return ``c.get(k, 0)`` for what is read of a ``Counter``."""
+        """Return ``c.get(k, 0)`` for what is read of a dictionary whose keys may be missing."""
         self.generic_visit(node)
         match node:
-            case py.Subscript(value=py.Name(id=name), slice=key, ctx=py.Load()) if name in self.counters:
-                text = f"{name}.get({py.unparse(key)}, 0)"
+            case py.Subscript(value=py.Name(id=name), slice=key, ctx=py.Load()) if name in self.readers:
+                text = f"{name}.{self.readers[name]}({py.unparse(key)}, {self.defaults[name]})"
                 made = py.parse(text, mode="eval").body
                 for part in py.walk(made):
                     py.copy_location(part, node)

@@ -90,6 +90,8 @@ def _describe_function(value: v.Value) -> str:
             | v.ClosureValue(name=name)
         ):
             return f"the function `{name}`" if name != "<lambda>" else "a lambda"
+        case v.TupleOf(record=ty.RecordType(name=ty.OPTIONAL)):
+            return "a value that may be None"
         case v.Character():
             return "a character"
         case v.ModuleOf(module=FunctionType() as module):

@@ -399,13 +399,15 @@ class RecordName:
 class Unassigned:
     """A name that has no usable value here; ``message`` is the error of whoever reads it.
 
-    ``shared``: this name and the one through which its memory was changed, if that is why.
+    ``shared``: this name and the one through which its memory was changed, if that is why; ``may_merge``:
+    whether some paths assign it, so that only the call knows if it has a value.
     """
 
     message: str
     hint: str | None
     notes: tuple[Note, ...]
     shared: tuple[str, ...] = ()
+    may_merge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,7 +530,6 @@ _WHICH = "return a number that says which"
 #: What a function returns that only Python can read, and what to write.
 _FOR_PYTHON = {
     ty.CHOICE: ("one of several strings", _WHICH),
-    ty.OPTIONAL: ("None on some paths", _WHICH),
     ty.LISTS: ("lists of several lengths", "use them where they are made"),
 }
 
@@ -541,15 +542,25 @@ def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
         case ty.RecordType(name=ty.LIST, names=(kind,), fields=(of_rows,)):
             weak = kind in (ty.NUMBERS, "lists")
             rows = Computed(ir.TupleGetItem(expr, 0, span=expr.span), of_rows, weak)
-            columns = tuple(Column(dtype, weak=True) for dtype in kind.split()[1:])
+            columns = _columns_of(iter(kind.split()[1:]))
             return ListOfRows(rows, is_table=kind == "lists", columns=columns)
-        case ty.RecordType(name=ty.CHOICE | ty.OPTIONAL | ty.LISTS as kind):
+        case ty.RecordType(name=ty.CHOICE | ty.LISTS as kind):
             what, hint = _FOR_PYTHON[kind]
             message = f"this function returns {what}, which only Python can read"
             raise RefusalError(message, expr.span or Span("", 1, 1, 1, 1), hint=hint)
         case ty.TupleType(fields=fields):
             return _taken_apart(expr, type_, fields)
     return Computed(expr, type_)
+
+
+def _columns_of(words: Iterator[str]) -> Columns:
+    """Return the columns that the kind of a list says, up to the bracket that ends a tuple."""
+    columns: list[Column | Columns] = []
+    for word in words:
+        if word == ")":
+            break
+        columns.append(_columns_of(words) if word == "(" else Column(word, weak=True))
+    return tuple(columns)
 
 
 def _taken_apart(expr: ir.Expr, type_: ty.TupleType, fields: tuple[ty.Type, ...]) -> TupleOf:

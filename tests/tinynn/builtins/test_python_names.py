@@ -23,6 +23,12 @@ VALUES = {
     "a default": "max([], default=5), max([v for v in x if v > 9], default=7), min([2], default=7)",
     "sorted strings": "[k for k, _ in sorted({'b': 1, 'a': 3, 'c': 1}.items(), key=lambda kv: (-kv[1], "
     "kv[0]))]",
+    "an inverse": "pow(int(x[0]), -1, 7), pow(int(x[2]), -3, 11), pow(-3, int(-x[0]), 10), "
+    "pow(int(x[0]), -2, -7)",
+    "zipped and sorted": "sorted(zip(x, x * 0.5), key=lambda t: -t[1])[1:], sorted(Counter(x).items())",
+    "zipped pairs": "[sum(a) for a in zip(*[(v, v + 1) for v in x])], np.argsort([v * 2 for v in x[:3]])",
+    "slices": "np.r_[0:x[0], 9], np.concatenate((np.r_[:2], np.r_[x[1]:7:2])), np.r_[0:1:3j]",
+    "sorted words": "sorted({w for w in 'b a c a'.split()}), sorted(set('hello'))",
     "a power": "pow(3, int(x[0]), 7), pow(2, 10, 1000), pow(int(x[0]), 2)",
     "lists": "x.tolist()[1], sorted(x.tolist()), (x * 0.5).reshape(2, 2).tolist()[1][0], len(x.tolist())",
     "counts": "Counter(x), collections.Counter('hello').most_common(2)",
@@ -44,6 +50,17 @@ def test_values_are_pythons(name: str) -> None:
 
 
 BODIES = {
+    "missing keys": "d = collections.defaultdict(int)\nfor v in x:\n    d[v] += 1\nt = d[1] + d[77] * 3, "
+    "len(d)\nreturn t, sorted(d)",
+    "missing keys alone": "d = collections.defaultdict(float)\nfor i, v in enumerate(x):\n"
+    "    d[i + 1] = max(d[i], d[i - 3] + v)\nreturn [d[i] for i in range(9)]",
+    "a range that loops": "t = 0.0\nfor v in np.arange(0, x[0] * 0.5, x[1] * 0.25):\n    t += v\nreturn t",
+    "nested tuples": "out = []\nfor i in range(len(x)):\n    if x[i] > 1:\n"
+    "        out.append(((x[i], 1), (2, x[i])))\nreturn [list(map(list, each)) for each in out[:2]]",
+    "a nested function that reads what grows": "parent = [0]\ndef find(a):\n    while parent[a] != a:\n"
+    "        a = parent[a]\n    return a\nfor v in x:\n    if v > 1:\n        parent.append(len(parent))\n"
+    "    else:\n        parent[find(len(parent) - 1)] = find(0)\n"
+    "return [find(i) for i in range(len(parent))]",
     "sort": "a = [3, x[0], 2]\na.sort()\nb = list(x)\nb.sort(key=lambda v: -v)\nreturn a, b",
     "insert": "a = [3]\nfor v in x:\n    a.insert(0, v)\na.insert(2, 9)\nreturn a",
     "insort": "a = []\nfor v in x:\n    bisect.insort(a, v)\nreturn a",
@@ -60,7 +77,7 @@ BODIES = {
 @pytest.mark.parametrize("name", BODIES)
 def test_programs_are_pythons(name: str) -> None:
     body = BODIES[name].replace("\n", "\n    ")
-    assert_as_in_python(f"def f(x):\n    {body}\n", X, bisect=bisect)
+    assert_as_in_python(f"def f(x):\n    {body}\n", X, bisect=bisect, collections=collections)
 
 
 RECURSIVE = {

@@ -11,7 +11,7 @@ ELABORATE = Path(__file__).parents[3] / "nnmagic" / "tinynn" / "elaborate"
 #: Errors of a cell are reported all at once: what was refused is a value that failed, and the rest is read.
 REPORTING = {
     "annotation_types _resolve_or_report",
-    "cell _try_body",
+    "cell_functions _try_body",
     "context Elaboration.evaluate",
     "function_signatures _known_argument",
     "function_signatures elaborate_formals",

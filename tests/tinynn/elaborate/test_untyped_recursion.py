@@ -1,4 +1,7 @@
-"""Functions without types call themselves: with other numbers, other sizes, through others, from others."""
+"""Functions without types call themselves: with other numbers, other sizes, through others, from others.
+
+`tinynn/elaborate/cell_functions` finds the types of their results.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +81,12 @@ PROGRAMS: dict[str, tuple[str, tuple[object, ...]]] = {
         "    return g(x * 2 if kind == 'a' else x + 1, n - 1, kind)\n\n"
         "def f(x):\n    return g(x, 3, 'b') + g(x, 2)\n",
         (X,),
+    ),
+    "results of sizes that one branch does not have": (
+        "def g(p, e):\n    m = len(p) // 2\n    if p[-1] - p[0] > e:\n"
+        "        return np.concatenate((g(p[:m + 1], e)[:-1], g(p[m:], e)))\n"
+        "    return np.array([p[0], p[-1]])\n\ndef f(x):\n    return g(x, 2.5)\n",
+        (np.arange(17.0),),
     ),
     "what it changes": (SORT + "def f(a):\n    b = a.copy()\n    qs(b, 0, len(b) - 1)\n    return b\n", (X,)),
 }

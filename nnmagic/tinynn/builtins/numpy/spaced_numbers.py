@@ -67,6 +67,8 @@ def _dynamic_arange(call: Arguments) -> v.Value | None:
             sizes[name] = operand.value if is_weak(operand.value) else as_size(operand) or operand.value
     if not all(is_size(size) or is_weak(size) for size in sizes.values()):
         return None
+    if any(is_tensor(size) and is_float(size.type.dtype) for size in sizes.values()):  # type: ignore[union-attr]  # of a tensor
+        return None
     if not any(isinstance(size, v.Dimension) or is_weak(size) for size in sizes.values()):
         return None
     if "stop" not in sizes:
@@ -87,7 +89,8 @@ def f(start, stop, step):
         raise ZeroDivisionError("arange: the step cannot be zero")
     count = maximum(ceil((stop - start) / step), 0).astype("int64")
     gap = (start + step) - start
-    return start + gap * arange(count)
+    numbers = start + gap * arange(count)
+    return numbers + 0.0 if np.issubdtype(numbers.dtype, np.integer) else numbers
 """
 
 

@@ -1,0 +1,50 @@
+"""Operators and methods of sets, beside Python's (tinynn/operators/sets)."""
+
+import numpy as np
+import pytest
+
+import nnmagic
+from tests.tinynn.cases import assert_as_in_python
+
+X, Y = np.array([3, 1, 2, 5, 2, 1, 3, 4]), np.array([4, 3, 9])
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_operators(floats: bool) -> None:
+    text = """
+def f(x, y):
+    a, b = set(x), set(y)
+    c = sorted(a & b), sorted(a | b), sorted(a - b), sorted(a ^ b), sorted((a | b) - (a & b))
+    return c, a <= b, a < a, a & b <= a, a >= b, a | b > a
+"""
+    x, y = (X * 0.5, Y * 0.5) if floats else (X, Y)
+    assert_as_in_python(text, x, y)
+
+
+def test_methods_take_what_can_be_gone_over() -> None:
+    text = """
+def f(x, y):
+    a = set(x)
+    most = a.issubset([1, 2, 3, 4, 5]), a.issuperset(y), a.isdisjoint(y), a.isdisjoint({77})
+    made = a.union(y), a.intersection(y), a.difference(y), a.symmetric_difference(y)
+    return [sorted(each) for each in made], most
+"""
+    assert_as_in_python(text, X, Y)
+
+
+def test_members_that_are_known() -> None:
+    text = """
+def f(x):
+    s, t = set("hello"), set("world")
+    mixed = len({1, 2} & set(x))
+    return mixed, sorted(s & t), len(s | t), sorted({1, 2} & {2, 3} | {1} ^ {1, 2}), set("ab") < set("abc")
+"""
+    assert_as_in_python(text, X)
+
+
+def test_a_set_does_not_change_in_place() -> None:
+    text = "def f(x, y):\n    s = set(x)\n    t = s\n    s |= set(y)\n    return len(t)\n"
+    with pytest.raises(
+        nnmagic.TinyNNError, match=r"would change a set in place[\s\S]*write s.update\(set\(y\)\)"
+    ):
+        nnmagic.compile(text, engine="numpy", cache=False)(X, Y)
