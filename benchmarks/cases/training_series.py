@@ -26,7 +26,7 @@ def _case(name: str, start: tuple[float, ...], body: str, jax: Callable[..., Any
     return Case(
         f"{name} of {_LENGTH}, training",
         "training",
-        (Ratio("jax.jit", 1.1), Ratio("numba", 0.5)),
+        (Ratio("jax.jit", 1.1),),
         draw,
         f"def loss({head}):\n{lines}\ndef step({head}):\n"
         "    value, gradient = value_and_grad(loss)(p, y)\n    return value, p - gradient\n",

@@ -104,6 +104,10 @@ class Polynomial:
         return text or "0"
 
 
+#: Keeps results: sizes of the same few names meet in many operators.
+_remembered = lru_cache(maxsize=1 << 12)
+
+
 def constant(number: int) -> Polynomial:
     """Return a number as a polynomial, however large."""
     return Polynomial((((), int(number)),) if number else ())
@@ -132,6 +136,7 @@ def _normalize(terms: list[tuple[Monomial, int]]) -> Polynomial:
     return Polynomial(tuple(nonzero))
 
 
+@_remembered
 def _quotient(numerator: Polynomial, divisor: Polynomial) -> Polynomial:
     """Return ``numerator // divisor``, which may leave a remainder, in lowest terms."""
     # (2 * n) // (2 * m) is n // m also for floor division, as both sides are exact multiples.
@@ -196,6 +201,7 @@ def minimum(lhs: Polynomial, rhs: Polynomial) -> Polynomial:
     return lhs - positive_part(lhs - rhs)
 
 
+@_remembered
 def positive_part(of: Polynomial) -> Polynomial:
     """Return ``max(of, 0)``."""
     if is_nonnegative(of):
@@ -222,6 +228,7 @@ def positive_part(of: Polynomial) -> Polynomial:
 # -- text ----------------------------------------------------------------------------------------------
 
 
+@_remembered
 def _atom_text(atom: Atom) -> str:
     match atom:
         case str():
@@ -377,6 +384,7 @@ def solution(
 
 # Sound but incomplete: whether a polynomial is nonnegative for all integers is undecidable in
 # general (Hilbert's tenth problem, Matiyasevich, 1970).
+@_remembered
 def is_nonnegative(of: Polynomial) -> bool:
     """Return whether the value is certainly 0 or more, given that names are sizes.
 

@@ -9,8 +9,9 @@ from typing import TypeGuard
 import numpy as np
 
 from nnmagic.relay import expr as ir
+from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.passes.scopes import opens_sizes
-from nnmagic.relay.structure.traverse import pattern_vars
+from nnmagic.relay.structure.traverse import pattern_vars, rewrite
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type
 
 
@@ -110,6 +111,38 @@ def reads_element(value: ir.Expr) -> TypeGuard[ir.Call]:
     type_ = value.checked_type
     is_element = isinstance(type_, TensorType) and not type_.shape
     return is_element and ir.operator_of(value) in ("take", "gather_nd")
+
+
+def reads_before_changes(
+    results: Sequence[ir.Expr],
+) -> tuple[list[tuple[ir.Var, ir.Expr]], list[ir.Expr]]:
+    """Return bindings of elements that are read of arrays that change, and expressions over these.
+
+    Relay has no order among calls: an array would be copied to be read after its elements have changed.
+    """
+    always, work = set[ir.Expr](), list(results)
+    while work:
+        node = work.pop()
+        if node not in always:
+            always.add(node)
+            work += [node.cond] if isinstance(node, ir.If) else ir.children(node)
+    if any(isinstance(node, ir.Let | ir.Match | ir.Function) for node in always):
+        return [], list(results)
+    calls = [node for node in always if isinstance(node, ir.Call)]
+    changed = {node.args[0] for node in calls if Trait.UPDATES in traits_of(node)}
+    bindings = list[tuple[ir.Var, ir.Expr]]()
+
+    def bind(old: ir.Expr, new: ir.Expr) -> ir.Expr:
+        if old not in always or not isinstance(old, ir.Call) or ir.operator_of(old) != "gather_nd":
+            return new
+        if old.args[0] not in changed:
+            return new
+        bindings.append((ir.Var("read", span=old.span), new))
+        return bindings[-1][0]
+
+    whole = rewrite(ir.Tuple(tuple(results)), bind)
+    assert isinstance(whole, ir.Tuple)
+    return bindings, list(whole.fields)
 
 
 def is_taken_row(value: ir.Expr) -> TypeGuard[ir.Call]:

@@ -20,9 +20,11 @@ from nnmagic.relay.gradients.blocks import (
     forward,
     forward_block,
     fresh,
+    reads_before_changes,
     reads_element,
     rename,
     type_of,
+    with_bindings,
 )
 from nnmagic.relay.gradients.cotangents import Cotangents
 from nnmagic.relay.gradients.counted_loops import CountedRecursion
@@ -185,7 +187,11 @@ class LoopTaper:
         env.update({var: meanings[var] for var, _ in loop.round if var in meanings})
         seeds, results, field_types = self._pull_round(env, {var: meanings[var] for var in in_branches})
         # Of another size in the next round, its cotangent there has that one.
-        like = {leaf: seeds[path] for leaf, path in stored.items() if path in seeds and _keeps_sizes(leaf)}
+        like = {
+            leaf: seeds[path]
+            for leaf, path in stored.items()
+            if path in seeds and (_keeps_sizes(leaf) or self._is_updated(path[0]))
+        }
         results = _in_shape_of(results, like)
         # Only values that the cotangents of a round mention are stored: a loop that only adds needs
         # none.
@@ -200,11 +206,13 @@ class LoopTaper:
         # What is not read again may change in place after this loop.
         read = tuple(param for param in loop.fixed if param is loop.end or env[param] in needed)
         fixed = [env[param] for param in read]
+        reads, results = reads_before_changes(results)
         body: ir.Expr = ir.Call(
             ir.GlobalVar(names[1], span=self.span),
             (self._next(place), *results, *fixed, *variables),
             span=self.span,
         )
+        body = with_bindings(reads, body)
         last = ir.Var("last", _INDEX, span=self.span)
         for leaf, tape in zip(taped, variables, strict=True):
             # The round's number is in range by construction: no check.
@@ -231,6 +239,16 @@ class LoopTaper:
         read = value.args[0]
         is_shape = any(each is read and ir.operator_of(of) == "shape_of" for each, of in self.loop.round)
         return not is_shape and read not in self.loop.fixed
+
+    def _is_updated(self, param: ir.Var) -> bool:
+        """Return whether rounds change elements of an array, which keeps its size."""
+        changes, expr = dict(self.loop.round), self.loop.again[param]
+        while expr is not param:
+            value = changes.get(cast("ir.Var", expr))
+            if not isinstance(value, ir.Call) or Trait.UPDATES not in traits_of(value):
+                return False
+            expr = value.args[0]
+        return True
 
     def _is_made_anew(self, path: tuple[ir.Var, int] | None) -> bool:
         """Return whether each round makes an array of named sizes, so that a row of it costs no more.

@@ -70,7 +70,8 @@ def test_rounding_to_scales() -> None:
     scales, zeros = torch.tensor([0.25, 0.5]), torch.tensor([1, -2], dtype=torch.int32)
     compare(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.05, 3, 0, 63), data)
     compare(lambda x: torch.fake_quantize_per_tensor_affine(x, scales[:1], zeros[:1], -8, 7), data)
-    compare(lambda x: torch.fake_quantize_per_channel_affine(x, scales, zeros, 0, -8, 7), data)
+    for zero in (zeros, zeros + 0.5):
+        compare(lambda x, zero=zero: torch.fake_quantize_per_channel_affine(x, scales, zero, 0, -8, 7), data)
 
 
 @pytest.mark.parametrize("ends", [[2, 2, 6], [0, 5, 6]])

@@ -210,7 +210,9 @@ def test_lagged_values_as_machine_code(kind):
 
 
 @pytest.mark.sampled(every=2)
-@pytest.mark.parametrize("kind", ["branches", "an early end", "elements of a matrix", "a while loop"])
+@pytest.mark.parametrize(
+    "kind", ["branches", "an early end", "elements of a matrix", "a while loop", "an inner loop that reads"]
+)
 def test_no_round_copies_an_array(kind):
     # 30,000 rounds with one copy each would need 7 GB, and take a minute.
     check(kind, "auto", (30_000,), 0.1)

@@ -19,7 +19,7 @@ CELL = """def f(x: Tensor[(2,), f32]):
     ("part", "line"),
     [
         ("tinynn.syntax.cell.CellCompiler._binary", 4),
-        ("tinynn.elaborate.cell.finish_body", 1),
+        ("tinynn.elaborate.cell_functions.finish_body", 1),
         ("tinynn.elaborate.joins.merge_exits", 3),
         ("tinynn.elaborate.operations.check_operands", 3),
         ("tinynn.compilation.check_kernels", 1),

@@ -244,7 +244,10 @@ class _Lowering:
         expanded = list(map(self.size_names.expand, shape))
         if None in expanded or all(a is b for a, b in zip(shape, expanded, strict=True)):
             return result
-        return self.builder.match_cast(result, relax.TensorType(expanded, tensor_dtype(result)))
+        # `match_cast` of the builder would first try to prove that the sizes are equal, which takes long.
+        own = relax.Var("sized", relax.TensorType(expanded, tensor_dtype(result)))
+        self.builder.emit_normalized(relax.MatchCast(own, result, own.ty))
+        return own
 
     @contextmanager
     def _block(self, blocks: list[BindingBlock]) -> Iterator[None]:

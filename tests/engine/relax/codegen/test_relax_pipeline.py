@@ -33,3 +33,17 @@ def f(x: Tensor[('n', 'm'), f64], a: i64, b: i64):
         np.testing.assert_array_equal(function(x, a, b), (x[a:, :b] - x[b:, :a]) * 2.0 + 1.0)
     with pytest.raises(ValueError, match="do not broadcast"):
         function(x, 0, 5)
+
+
+def test_kernels_that_are_given_the_names_of_their_sizes_are_fused() -> None:
+    """No array of theirs says what n is: it is a parameter, of all kernels the same."""
+    source = """
+def f(x: Tensor[('n',), f64]):
+    half = np.full(x.shape[0] // 2 + 1, x[0])
+    return np.sqrt(np.abs(half * 2.0) + np.exp(half))
+"""
+    function = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    assert function.stages["tir"].count("def ") == 1
+    for n in (1, 2, 7):
+        half = np.full(n // 2 + 1, 0.5)
+        np.testing.assert_allclose(function(np.full(n, 0.5)), np.sqrt(np.abs(half * 2.0) + np.exp(half)))

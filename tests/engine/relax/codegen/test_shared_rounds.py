@@ -1,10 +1,13 @@
-"""Loops that threads share where the call has enough work: their rounds are compiled once."""
+"""What kernels need several times is compiled once: rounds that threads may share, and marked statements."""
 
 import numpy as np
 import pytest
+from tvm import ir, tirx
 
 import nnmagic
 from nnmagic.engine.relax.codegen import shared_rounds
+from nnmagic.engine.relax.tir import builders
+from nnmagic.engine.relax.tir.visitors import collect
 
 PROGRAMS = {
     "element-wise": (
@@ -53,3 +56,29 @@ def test_what_is_shared_has_rounds_of_its_own() -> None:
     source = 'def f(y: Tensor[("n", 16), f64]): return np.fft.ifft(np.fft.fft(y)).real'
     y = np.random.default_rng(0).random((3, 16))
     np.testing.assert_allclose(nnmagic.compile(source, cache=False)(y), y, rtol=1e-12)
+
+
+def test_equal_marked_statements_are_one_function() -> None:
+    def fill(value: float, size: tirx.Var) -> list[object]:
+        array = tirx.decl_buffer((size,), "float64", "array")
+        store = builders.loop("k", size, lambda k: tirx.BufferStore(array, tirx.const(value, "float64"), [k]))
+        return [tirx.AllocBuffer(array), builders.shared(store, array)]
+
+    n, m = (tirx.Var(name, "int64") for name in "nm")
+    for values, count in (((1.0, 1.0), 1), ((1.0, 2.0), 2)):
+        body = builders.sequence([*fill(values[0], n), *fill(values[1], m)])
+        functions = shared_rounds.outline_shared({ir.GlobalVar("f"): tirx.PrimFunc([n, m], body)})
+        made = [each for each in functions.values() if shared_rounds.INTERNAL in (each.attrs or {})]
+        assert len(made) == count
+        assert len(collect(ir.Call, *(each.body for each in functions.values()))) >= 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("axis", [0, 1])
+def test_transforms_of_named_lengths(axis: int) -> None:
+    """Sequences side by side, one by one, and as convolutions, call the same passes."""
+    source = 'def f(x: Tensor[("m", "n"), f64]): return np.abs(np.fft.rfft(x, axis=AXIS))'
+    f = nnmagic.compile(source.replace("AXIS", str(axis)), namespace={"np": np}, cache=False)
+    for shape in ((1, 1), (2, 7), (1, 4096), (40, 12), (3, 34), (17, 5040), (1009, 3)):
+        x = np.random.default_rng(0).random(shape)
+        np.testing.assert_allclose(f(x), np.abs(np.fft.rfft(x, axis=axis)), atol=1e-10)
