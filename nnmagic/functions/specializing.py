@@ -23,7 +23,7 @@ from nnmagic.functions.function_attributes import FunctionAttributes
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.parameters import ParameterInfo
 from nnmagic.tinynn.types.annotations import Generator
-from nnmagic.tracebacks import hide_frames, short_errors
+from nnmagic.tracebacks import hide_frames, short_errors, show_frames_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +76,11 @@ class SpecializingFunction(FunctionAttributes):
             hide_frames(error)
             raise
         positional, keywords = compiled._definition.call.split(list(arguments.values()))
-        return compiled(*positional, out=out, **keywords)
+        try:
+            return compiled(*positional, out=out, **keywords)
+        except BaseException as error:
+            show_frames_of(error, error.__traceback__ and error.__traceback__.tb_next)  # all but this one
+            raise
 
     def _change_arguments(
         self, compiled: CompiledFunction, arguments: dict[str, Any], bound: Sequence[Any]
@@ -243,17 +247,22 @@ class SpecializingFunction(FunctionAttributes):
         """What another cell has specialized for its calls."""
         return self
 
+    @short_errors
     def save(self, path: object) -> None:
         """Refuse to write a file: it holds machine code, which each specialization has."""
         del path
-        hint = f"save one of its specializations, as in {self.name}.specializations[0].save(path)"
-        raise TypeError(f"{self.name}() is compiled for each set of types: {hint}")
+        raise self._refusal("save")
 
+    @short_errors
     def export(self, path: object, *, target: object = None) -> None:
         """Refuse to write C: a function of C has types, which each specialization has."""
         del path, target
-        hint = f"export one of its specializations, as in {self.name}.specializations[0].export(path)"
-        raise TypeError(f"{self.name}() is compiled for each set of types: {hint}")
+        raise self._refusal("export")
+
+    def _refusal(self, verb: str) -> TypeError:
+        first = "" if self.specializations else "call it, then "
+        hint = f"{first}{verb} one of its specializations, as in {self.name}.specializations[0].{verb}(path)"
+        return TypeError(f"{self.name}() is compiled for each set of types: {hint}")
 
     def __reduce__(self) -> tuple[Callable[..., SpecializingFunction], tuple[object, ...], Any]:
         known = tuple(self._specializations.compiled.items()), tuple(self._specializations.needed.items())

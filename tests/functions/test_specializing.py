@@ -6,6 +6,7 @@ They judge functions/cells/specializations and functions/arguments/open_signatur
 import copy
 import inspect
 import pickle
+import sys
 
 import numpy as np
 import numpy.typing as npt
@@ -405,3 +406,20 @@ def test_named_sizes_beside_open_types() -> None:
     assert len(function.specializations) == 2
     with pytest.raises(nnmagic.TinyNNError, match="inner dimensions"):
         function(np.arange(3.0), np.ones((3, 2)))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a bare raise of Python 3.10 brings the frames back")
+def test_an_error_of_a_run_ends_in_the_caller_s_line() -> None:
+    item = nnmagic.compile("def item(x, i):\n    return x[i]\n", engine="numpy")
+    with pytest.raises(IndexError, match="index 5 is out of range for an axis of size 5") as caught:
+        item(X, 5)
+    assert {str(entry.path) for entry in caught.traceback} == {__file__}
+
+
+def test_what_cannot_be_saved_says_what_can() -> None:
+    f = nnmagic.compile("def f(saved):\n    return saved + 1\n", engine="numpy")
+    for first in ("call it, then ", ""):
+        for verb in ("save", "export"):
+            with pytest.raises(TypeError, match=rf": {first}{verb} one of its specializations, as in f\."):
+                getattr(f, verb)("x")
+        f(1.0)

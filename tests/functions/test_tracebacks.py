@@ -20,12 +20,21 @@ import numpy as np
 import nnmagic
 
 foo = nnmagic.compile("def foo(x: Tensor[(2,), f32]):\\n    return x * 2\\n")
+item = nnmagic.compile("def item(x, i):\\n    return x[i]\\n")
 types = "class Tree:\\n    def Leaf(x: f32): ...\\nclass Point:\\n    def Point(x: f32, y: f32): ...\\n"
 Tree, Point = nnmagic.compile(types + "def f(t: Tree, p: Point): return t, p\\n").types.values()
 """
 #: What is wrong, the kind of error, what its last line says.
 WRONG = [
     ("foo(np.ones(3, 'float32'))", "ValueError", "dimension 0 must be 2, not 3"),
+    ("item(np.ones(3), 5)", "IndexError", "index 5 is out of range for an axis of size 3"),
+    ("item(3)", "TypeError", "item() missing 1 required positional argument: 'i'"),
+    (
+        "item.save('x')",
+        "TypeError",
+        "save one of its specializations, as in item.specializations[0].save(path)",
+    ),
+    ("item.export('x')", "TypeError", "specializations[0].export(path)"),
     ("foo.save('/no/such/directory/x.nnm')", "FileNotFoundError", "x.nnm'"),
     ("foo.save(3)", "TypeError", "foo.save takes a path, as text or a pathlib.Path, not an int"),
     ("nnmagic.load('/no/such/file.nnm')", "FileNotFoundError", "file.nnm'"),
