@@ -16,7 +16,10 @@ from nnmagic.diagnostics import CompileError
 from nnmagic.engine import cpu, threads
 
 #: The packages that nnmagic is made of, by their names on an index.
-_NEEDED = ("apache-tvm", "apache-tvm-ffi", "apache-tvm-ffi-orcjit", "synr", "numpy", "ml_dtypes", "ipython")
+_NEEDED = (
+    *("apache-tvm", "apache-tvm-ffi", "apache-tvm-ffi-orcjit", "synr", "numpy", "ml_dtypes", "xxhash"),
+    *("platformdirs", "pygments", "ipython", "ipykernel"),
+)
 #: Those that it can do without, and what they give.
 _OPTIONAL = {
     "scipy": "np.linalg in cells, by its LAPACK: pip install nnmagic[linalg]",
@@ -47,10 +50,18 @@ def examine() -> tuple[str, bool]:
     }
     lines: list[str] = []
     for title, find in sections.items():
-        rows = list(find())
+        rows = list(_rows_of(find))
         works &= not any(text.startswith("FAILS") for _, text in rows)
         lines += [title, *(f"  {name:<22} {text}" for name, text in rows), ""]
     return "\n".join(lines).rstrip(), works
+
+
+def _rows_of(find: Callable[[], Iterator[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a section; the last one says which package is missing, if one is."""
+    try:
+        yield from find()
+    except ImportError as error:
+        yield error.name or "import", f"FAILS: {error}"
 
 
 def _versions() -> Iterator[tuple[str, str]]:

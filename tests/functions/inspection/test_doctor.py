@@ -38,3 +38,13 @@ def test_an_engine_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(doctor, "_PROGRAM", "def f(x): return y")
     assert doctor._try("numpy").startswith("FAILS: error: unknown name `y`")
+
+
+def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ModuleNotFoundError("No module named 'platformdirs'", name="platformdirs")
+
+    monkeypatch.setattr(nnmagic.cache, "disk_cache", fail)
+    text, works = doctor.examine()
+    assert not works
+    assert "platformdirs           FAILS: No module named 'platformdirs'\n\nengines\n" in text
