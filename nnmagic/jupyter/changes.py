@@ -117,10 +117,9 @@ class Changes:
 
 
 def _is_own(name: str, value: object) -> bool:
-    """Return whether a name stands for what it means in a cell, as after ``from nnmagic import f32``."""
-    import nnmagic
-
-    return value is getattr(nnmagic, name, _GONE)
+    """Return whether a name means what it does in a cell, as after ``from nnmagic.numpy import relu``."""
+    modules = (sys.modules.get(module) for module in ("nnmagic", "nnmagic.numpy"))
+    return any(module and value is getattr(module, name, _GONE) for module in modules)
 
 
 def _reference(value: object) -> _Reference:

@@ -75,6 +75,12 @@ def test_the_same_value_again_is_no_change(notebook: Notebook) -> None:
     assert notebook.run("scale = 1.0 + 1.0\nw = np.zeros(2, 'float32')\n" + CALL) == ""
 
 
+def test_what_a_cell_means_by_a_name_is_no_change_where_it_is_imported(notebook: Notebook) -> None:
+    notebook.run("%%tinynn -q\ndef positive(x: Tensor[(2,), f32]):\n    return relu(x)\n")
+    assert notebook.run("from nnmagic import f32\nfrom nnmagic.numpy import relu\npositive") == ""
+    assert notebook.run("relu = 3\npositive") == TOLD.format("positive", "relu")
+
+
 def test_the_cell_run_again_knows_the_new_value(notebook: Notebook) -> None:
     notebook.run("scale = 3.0")
     assert notebook.run(SCALED) == ""
