@@ -216,14 +216,19 @@ def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.from_torch import TorchFunction
     from nnmagic.functions.inspection.profile import profile
+    from nnmagic.functions.specializing import SpecializingFunction
 
     def run(
-        function: CompiledFunction | TorchFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+        function: CompiledFunction | SpecializingFunction | TorchFunction,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
     ) -> Section:
         function(*args, **keywords)  # an error of the call is one of what was typed
         return profile_section(profile(function, args, keywords))
 
-    return _with_call("profile", words[0], namespace, (CompiledFunction, TorchFunction), run)
+    return _with_call(
+        "profile", words[0], namespace, (CompiledFunction, SpecializingFunction, TorchFunction), run
+    )
 
 
 def _step(words: Sequence[str], namespace: Mapping[str, object]) -> Section:

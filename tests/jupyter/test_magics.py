@@ -481,6 +481,13 @@ class TestLineMagic:
         assert shown[2].split() == ["kernel", "from", "calls", "time", "share", "bytes", "work", "of", "peak"]
         assert shown[4].startswith("nn.matmul + add")
 
+    @pytest.mark.full
+    def test_a_function_without_types_is_profiled(self, shell: Shell) -> None:
+        shell.run("import numpy as np\na = np.ones((2, 3))")
+        shell.run(cell("def doubled(x):\n    x += x.sum(axis=0)\n", "-q"))
+        assert shell.run("%tinynn profile doubled(a)").startswith("doubled: ")
+        np.testing.assert_array_equal(shell.ip.user_ns["a"], np.full((2, 3), 3.0))  # called once
+
     def test_what_cannot_be_profiled(self, shell: Shell) -> None:
         shell.run("import numpy as np\nw = np.ones((3, 4), 'float32')")
         shell.run(cell(FOO, "-q"))

@@ -21,6 +21,7 @@ from nnmagic.functions.arguments.complex_arrays import ComplexExecutable
 from nnmagic.functions.arguments.generators import with_states
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.from_torch import TorchFunction
+from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.types import TensorType
@@ -96,7 +97,9 @@ class Profile:
 
 
 def profile(
-    function: CompiledFunction | TorchFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+    function: CompiledFunction | SpecializingFunction | TorchFunction,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
 ) -> Profile:
     """Call the function many times, then each of its kernels alone.
 
@@ -106,6 +109,8 @@ def profile(
     """
     if isinstance(function, TorchFunction):
         return _profile_program(function, args, keywords)
+    if isinstance(function, SpecializingFunction):
+        function, args, keywords = function.specialize_for(args, keywords)
     definition = function._definition
     if definition.call.destinations:  # not the caller's arrays, many times
         args = list(map(_copy, args))
