@@ -148,6 +148,21 @@ def show_frames_of(error: BaseException, frames: TracebackType | None) -> None:
         error.__traceback__ = frames
 
 
+class OthersFrames:
+    """Lets an error that leaves a ``with`` block have the frames of the caller's functions alone."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, kind: object, error: BaseException | None, frames: object) -> None:
+        """Take nnmagic's frames off an error."""
+        if error is not None:
+            others = [frame for frame in frames_of(error) if not is_ours(frame)]
+            show_frames_of(error, traceback_of(others))
+
+
 def frames_of(error: BaseException) -> list[TracebackType]:
     """Return the frames of an error's traceback, innermost last."""
     frames, frame = [], error.__traceback__

@@ -16,7 +16,7 @@ from nnmagic.functions.arguments.calls import CallAdapter, store
 from nnmagic.functions.arguments.generators import lock, take_generators
 from nnmagic.functions.arguments.scalars import Conversion, to_scalars
 from nnmagic.relay.generators import set_state, state_of
-from nnmagic.tracebacks import frames_of, hide_frames, is_ours, show_frames_of, traceback_of
+from nnmagic.tracebacks import OthersFrames, hide_frames, show_frames_of
 
 if TYPE_CHECKING:
     from nnmagic.engine.executable import Executable
@@ -112,7 +112,8 @@ class Caller:
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function; see ``CompiledFunction``."""
         if self.records is not None:
-            return self.records(args, kwargs, out)
+            with OthersFrames():
+                return self.records(args, kwargs, out)
         if self.make_direct is not None:
             self._set_direct(self.make_direct)
         if kwargs or len(args) != self.call.arity or out is not None:
@@ -122,12 +123,8 @@ class Caller:
                 hide_frames(error)
                 raise
         if self.call.generators and not self.takes_states:
-            try:
+            with OthersFrames():
                 return self._with_states(args, out)
-            except BaseException as error:
-                others = [frame for frame in frames_of(error) if not is_ours(frame)]
-                show_frames_of(error, traceback_of(others))
-                raise
         if self.fast_path is not None:
             try:
                 if self.raise_interrupt is not None:

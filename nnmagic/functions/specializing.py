@@ -23,7 +23,7 @@ from nnmagic.functions.function_attributes import FunctionAttributes
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.parameters import ParameterInfo
 from nnmagic.tinynn.types.annotations import Generator
-from nnmagic.tracebacks import hide_frames, short_errors, show_frames_of
+from nnmagic.tracebacks import OthersFrames, hide_frames, short_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,11 +76,8 @@ class SpecializingFunction(FunctionAttributes):
             hide_frames(error)
             raise
         positional, keywords = compiled._definition.call.split(list(arguments.values()))
-        try:
+        with OthersFrames():
             return compiled(*positional, out=out, **keywords)
-        except BaseException as error:
-            show_frames_of(error, error.__traceback__ and error.__traceback__.tb_next)  # all but this one
-            raise
 
     def _change_arguments(
         self, compiled: CompiledFunction, arguments: dict[str, Any], bound: Sequence[Any]

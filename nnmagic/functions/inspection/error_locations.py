@@ -24,7 +24,12 @@ def add_location(error: BaseException, module: Module) -> None:
     """Append the location of a run-time error, or its few candidates, to its message."""
     if len(error.args) != 1 or not isinstance(error.args[0], str):
         return
-    message: str = error.args[0]
+    _locate(error, error.args[0], module)
+    if isinstance(error, KeyError):
+        error.args = (_Text(error.args[0]),)
+
+
+def _locate(error: BaseException, message: str, module: Module) -> None:
     calls: Iterable[Call]
     check = detach_check(error)
     if check is not None and check.number is not None:
@@ -57,6 +62,15 @@ def add_location(error: BaseException, module: Module) -> None:
     elif 1 < len(spans) <= _MOST:
         message += f"\n --> one of {', '.join(map(str, spans))}"
     error.args = (message,)
+
+
+class _Text(str):
+    """A message that a KeyError shows as it is: Python shows the repr of a key, on one line."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _calls(module: Module) -> Iterator[Call]:

@@ -42,6 +42,12 @@ SAME = "def f(x: Tensor[(3, 3), f32], i: i64):\n    y = x[i]\n    return y, x[:,
             ValueError,
             "reshape: the new shape has not as many elements\n --> <tinynn>:3:12\n",
         ),
+        (
+            "def f(k: i64):\n    d = {k: 1.0}\n    return d[2 * k]\n",
+            (3,),
+            KeyError,
+            "the dictionary has no such key\n --> <tinynn>:3:12\n",
+        ),
     ],
 )
 def test_the_location_of_an_error_of_a_run(
