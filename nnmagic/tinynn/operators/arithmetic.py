@@ -453,6 +453,8 @@ def _operand_error(sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.R
         isinstance(side.value, v.TupleOf) and any(map(is_tensor, side.value.items)) for side in (lhs, rhs)
     ):
         hint = "it has several results: take one of them, as in result[0]"
+    elif sign == "^":
+        hint = "a power is written **"
     elif isinstance(lhs.value, v.Known) and isinstance(lhs.value.value, str):
         hint = NO_STRINGS
     return v.RefusalError(f"`{sign}` of {describe(lhs.value)} and {describe(rhs.value)}", span, hint=hint)

@@ -22,6 +22,9 @@ _HINTS = {
     "bools": "compare it first, as in {0} != 0",
 }
 
+#: What to write where a sign is not what it is in mathematics.
+_OTHER_SIGN = {"`^`": "a power is written **; for bits convert it first, as in {0}.astype(i32)"}
+
 #: Relay names whose meaning is not NumPy's, and what to write instead.
 _OTHER_MEANING = {
     "mod": (
@@ -81,7 +84,8 @@ def check_kind(what: str, operator: Operator, types: Sequence[ty.Type]) -> None:
     for index, type_ in enumerate(types):
         if isinstance(type_, ty.TensorType) and not _is_of_kind(type_.dtype, kind):
             dtype = dtype_short_name(type_.dtype)
-            raise RelationError(f"{what} is defined for {kind}, not {dtype}", index, hint=_HINTS[kind])
+            hint = _OTHER_SIGN.get(what, _HINTS[kind])
+            raise RelationError(f"{what} is defined for {kind}, not {dtype}", index, hint=hint)
 
 
 def _is_of_kind(dtype: str, kind: Elements) -> bool:

@@ -79,6 +79,8 @@ CASES: list[Case] = [
     refused("a-float-too-large", function("h: f16", "h * «1e5»"), "100000.0 does not fit in f16"),
     refused("a-number-beside-bools", function("b: bool_", "b ^ «(1, 2)»"), "`^` of a bool_ and a tuple of 2"),
     refused("bits-of-floats", function(X, "«x» | y"), "`|` is defined for integers or bools, not f32"),
+    refused("a-power-in-other-languages", function("x: f32", "«x» ^ 2"), "`^` is defined for integers or bools, not f32", "a power is written **; for bits convert it first, as in x.astype(i32)"),
+    refused("a-power-of-a-number", function("x: f32", "x * («1.5 ^ 2»)"), "`^` of the number 1.5 and the number 2", "a power is written **"),
     refused("shift-of-floats", function("x: f32", "«x» << 1"), "`<<` is defined for integers, not f32"),
     refused("shift-by-less-than-nothing", function("i: i32", "i << «-1»"), "a shift by -1 of i32"),
     refused("complement-of-floats", function("x: f32", "~«x»"), "`~` is defined for integers and bools, not f32"),
