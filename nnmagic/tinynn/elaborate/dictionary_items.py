@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 
 from synr import ast
 
@@ -15,6 +16,7 @@ from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.tables import put, remove, update
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.mixed_operands import AnyOp
+from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.tree_building import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import CHANGE_A_LIST
@@ -92,7 +94,8 @@ def elaborate_change_table(ctx: Elaboration, stmt: tree.ChangeTable) -> Terminat
         _update_by(ctx, stmt, held)
         return None
     if held is None:
-        if (word := stmt.word.removesuffix("_by")) in CHANGE_A_LIST:
+        word = stmt.word.removesuffix("_by")
+        if word in CHANGE_A_LIST and not _has_other_methods(ctx, name):
             message = f"`.{word}` would change `{name}` in place, which a cell cannot"
             raise v.RefusalError(message, span, hint=CHANGE_A_LIST[word].format(name, "i", "x"))
         if stmt.word == "del":
@@ -105,6 +108,15 @@ def elaborate_change_table(ctx: Elaboration, stmt: tree.ChangeTable) -> Terminat
         raise v.RefusalError(f"`{stmt.word}` is for {what}, and `{name}` is {describe(held)}", span)
     remove_key(ctx, name, held, stmt.word, ctx.operand(stmt.key), span)
     return None
+
+
+def _has_other_methods(ctx: Elaboration, name: str) -> bool:
+    """Return whether a name stands for an array, a module, as in ``os.remove(path)``, or nothing."""
+    owner = ctx.environment.owner(name)
+    if owner is None:
+        value = ctx.resolver.look_up_notebook(name)
+        return value is MISSING or isinstance(value, ModuleType)
+    return is_tensor(owner.bindings.locals[name])
 
 
 def _update_by(ctx: Elaboration, stmt: tree.ChangeTable, held: v.TupleOf | v.TableOf) -> None:

@@ -110,7 +110,7 @@ class NameResolver:
         for table in (self.functions, self.templates, self.data_types, self.constructors, self.records):
             if path[0] in table:
                 return table[path[0]], 1
-        value = self._look_up(path[0]) if not self._is_output_history(path[0]) else MISSING
+        value = self.look_up_notebook(path[0]) if not self._is_output_history(path[0]) else MISSING
         if value is not MISSING:
             return self._of_notebook(path, value, span)
         first = path[0]
@@ -188,7 +188,8 @@ class NameResolver:
         """Return whether a name is IPython's ``Out``, which every notebook has: a cell means the type."""
         return name == "Out" and isinstance(self.namespace.get(name), dict)
 
-    def _look_up(self, name: str) -> object:
+    def look_up_notebook(self, name: str) -> object:
+        """Return what a name of the notebook stands for, or MISSING."""
         first = name.partition(".")[0]
         if first in self.imported and first not in self.namespace:
             return look_up(self.imported, name)
@@ -223,7 +224,7 @@ class NameResolver:
             if function is not None:
                 return v.BuiltinName(function), used + 1
             used, module = used + 1, value.__name__
-            member = self._look_up(".".join(path[:used]))
+            member = self.look_up_notebook(".".join(path[:used]))
             if member is MISSING and used < len(path):  # `np.fft` is not imported before Python asks for it
                 function = MODULES.get(f"{value.__name__}.{path[used - 1]}", {}).get(path[used])
                 if function is not None:
@@ -235,7 +236,7 @@ class NameResolver:
             if (owner := ".".join(path[:used])) not in self._values:
                 self.looked_up.pop(owner, None)  # the captured members count, not the object's identity
             used += 1
-            member = self._look_up(".".join(path[:used]))
+            member = self.look_up_notebook(".".join(path[:used]))
             if member is MISSING and method_code(value, path[used - 1]) is not None:
                 self.looked_up[owner] = value
                 return v.ModuleOf(value, owner, {}, path[used - 1]), used

@@ -13,7 +13,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import as_dim, as_polynomial, ceil_divide
 from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant
-from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
+from nnmagic.relay.types import ANY, AnyDim, Dim, is_integer
 from nnmagic.tinynn.operators.arithmetic import check_not_zero
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.affine import affine_of, is_certain
@@ -59,9 +59,9 @@ def static_bound(value: v.Value, span: Span) -> int | None:
     bound = v.static_or(value, value)
     if bound is None or (isinstance(bound, int) and not isinstance(bound, bool)):
         return bound
-    hint = (
-        "it cuts a tuple: only tensors are cut by numbers that are known later" if is_tensor(value) else None
-    )
+    if not is_tensor(value):
+        raise _no_bound(value, span)
+    hint = "it cuts a tuple: only tensors are cut by numbers that are known later"
     raise v.RefusalError(
         f"a slice's bound must be an int known at compile time, not {describe(value)}", span, hint=hint
     )
@@ -142,15 +142,20 @@ def _convert_bound(value: v.Value, span: Span, what: str = "bound") -> v.Known |
         return v.Known(_clamp_bound(bound))
     if isinstance(value, v.Dimension):
         return value
-    if isinstance(value, v.Computed) and isinstance(value.type, TensorType):
-        if not value.type.shape and is_integer(value.type.dtype):
+    if isinstance(value, v.Computed) and is_tensor(value):
+        type_ = tensor_type(v.Operand(value, span))
+        if not type_.shape and is_integer(type_.dtype):
             return weak_int(cast(value, "int64", span))
+    raise _no_bound(value, span, what)
+
+
+def _no_bound(value: v.Value, span: Span, what: str = "bound") -> v.RefusalError:
+    hint = None
+    if is_tensor(value) and tensor_type(v.Operand(value, span)).shape:
         hint = "take one element of it, and make it an int with int()"
-        if not value.type.shape:
-            hint = "make it an int with int(), or divide with // where / gave it"
-        raise v.RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span, hint=hint)
-    static_bound(value, span)
-    raise v.RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span)
+    elif is_tensor(value) or isinstance(v.static_or(value, None), float):
+        hint = "make it an int with int(), or divide with // where / gave it"
+    return v.RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span, hint=hint)
 
 
 def _clamp_bound(number: int) -> int:

@@ -729,6 +729,8 @@ def is_failed(value: Value) -> bool:
     """Return whether an error in the value, or in a part of it, was reported."""
     if isinstance(value, TupleOf):
         return any(map(is_failed, value.items))
+    if isinstance(value, SliceOf):
+        return any(map(is_failed, (value.start, value.stop, value.step)))
     return isinstance(value, Failed)
 
 

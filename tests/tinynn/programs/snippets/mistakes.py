@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 
 import numpy as np
@@ -40,6 +41,9 @@ CASES: list[Case] = [
     body("jax-not-imported", "return «jnp.where»(x > 0, x, 0)", "`jnp` is not defined in the notebook", "run `import jax.numpy as jnp` in another cell, or write where, which needs none"),
     body("torch-not-imported", "return «torch.nn.functional.relu»(x)", "`torch` is not defined in the notebook", "run `import torch` in another cell, or write relu, which needs none"),
     body("a-module-that-nobody-knows", "return «mylib.exp»(x)", "unknown name `mylib`", "assign it first, or define it in another cell"),
+    body("remove-of-a-module", "«os.remove»('x')\nreturn x", "`os.remove` is not supported in a cell", os=os),
+    body("remove-of-what-nobody-knows", "«items.remove»(3)\nreturn x", "unknown name `items`"),
+    body("remove-of-a-captured-list", "«items.remove(3)»\nreturn x", "`.remove` would change `items` in place, which a cell cannot", items=[1, 3]),
     body("a-name-misspelt-before-a-dot", "total = x + 1\nreturn «totl.sum»()", "unknown name `totl`", "did you mean total?"),
     body("an-operator-misspelt", "return «nn.rellu»(x)", "unknown operator `nn.rellu`", "did you mean nn.relu?"),
     body("a-short-name", "return x * «i»", "unknown name `i`", "assign it first, or define it in another cell"),
