@@ -23,7 +23,8 @@ from nnmagic.diagnostics import CompileError, InternalError
 #: The variable that has every frame shown, where no notebook says otherwise.
 VARIABLE = "NNMAGIC_TB"
 
-_PACKAGE = os.path.join(os.path.dirname(__file__), "")  # noqa: PTH118, PTH120  # importing pathlib costs more
+#: Where our own code is: importing pathlib would cost more.
+_FOLDERS = [os.path.join(os.path.dirname(__file__), "")]  # noqa: PTH118, PTH120
 #: The built-in errors that public functions document. CompileError, OSError and KeyboardInterrupt are always
 #: shown without frames.
 _DOCUMENTED = (TypeError, ValueError, LookupError, AttributeError, RuntimeError)
@@ -182,7 +183,16 @@ def traceback_of(frames: list[TracebackType]) -> TracebackType | None:
 
 def is_ours(frame: TracebackType) -> bool:
     """Return whether a frame is in nnmagic."""
-    return frame.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+    return _is_own_code(frame.tb_frame)
+
+
+def _is_own_code(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(tuple(_FOLDERS))
+
+
+def add_own_folder(file: str) -> None:
+    """Take the code beside a file for nnmagic's, too: that of a package that holds its modules."""
+    _FOLDERS.append(os.path.join(os.path.dirname(file), ""))  # noqa: PTH118, PTH120
 
 
 def is_own_fault(error: Exception) -> bool:
@@ -194,7 +204,7 @@ def is_own_fault(error: Exception) -> bool:
 def callers_locals() -> Mapping[str, object]:
     """Return the local names of the nearest caller whose code lies outside nnmagic."""
     frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and _is_own_code(frame):
         frame = frame.f_back
     return {} if frame is None else frame.f_locals
 
@@ -203,7 +213,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line of the nearest caller whose code lies outside nnmagic."""
     frame: FrameType | None = sys._getframe()
     level = 1
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and _is_own_code(frame):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

@@ -32,7 +32,9 @@ from nnmagic.relay import types as ty
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.structure.tuple_trees import leaf_types
 from nnmagic.relay.structure.type_data import TypeDecoder
-from nnmagic.tracebacks import short_errors
+from nnmagic.tracebacks import add_own_folder, short_errors
+
+add_own_folder(__file__)  # whose frames errors do not show
 
 #: The only machine whose object files are linked here.
 _MACHINE = "Linux x86_64"
@@ -85,7 +87,12 @@ class _Unpickler(pickle.Unpickler):
     """Reads pickles of nnmagic's functions, whose reader is not here."""
 
     def find_class(self, module: str, name: str) -> Any:
-        return _from_pickle if (module, name) == _READER else super().find_class(module, name)
+        if (module, name) == _READER:
+            return _from_pickle
+        if module.partition(".")[0] == "nnmagic":
+            hint = "pickle a function alone; of one without types a specialization: f.specializations[0]"
+            raise pickle.UnpicklingError(f"it needs {module}, which nnmagic has; {hint}")
+        return super().find_class(module, name)
 
 
 def _from_pickle(data: bytes, python: Sequence[object] = ()) -> Function:

@@ -10,6 +10,7 @@ import json
 import pickle
 import platform
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -229,7 +230,8 @@ def test_what_cannot_run_is_refused(in_runtime: Outcomes, tmp_path: Path) -> Non
         (tmp_path / name).write_bytes(edited(data, old, new))
     (tmp_path / "none").write_bytes(b"PK nothing")
     (tmp_path / "numbers").write_bytes(pickle.dumps([1, 2]))
-    names = ("unbuilt", "version", "machine", "processor", "damaged", "none", "numbers")
+    (tmp_path / "untyped").write_bytes(pickle.dumps(nnmagic.compile("def f(x):\n    return x\n")))
+    names = ("unbuilt", "version", "machine", "processor", "damaged", "none", "numbers", "untyped")
     found = in_runtime({name: [] for name in names})
     said = {name: text for name, (_, text) in found.items()}
     assert "no machine code of @left" in said["unbuilt"]
@@ -241,7 +243,17 @@ def test_what_cannot_run_is_refused(in_runtime: Outcomes, tmp_path: Path) -> Non
     assert "no function that nnmagic saved" in said["none"]
     assert "a pickle of a list" in said["numbers"]
     kinds = [kind for kind, _ in found.values()]
-    assert kinds == ["EngineError"] * 4 + ["ValueError"] * 3
+    assert "of one without types a specialization" in said["untyped"]
+    assert kinds == ["EngineError"] * 4 + ["ValueError"] * 4
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a bare raise of Python 3.10 brings the frames back")
+def test_errors_of_the_runtime_end_in_the_caller_s_line(bare_python: Path, tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text("import nnmagic_runtime\nnnmagic_runtime.loads(b'nothing')\n")
+    done = subprocess.run([bare_python, path], capture_output=True, text=True, check=False, env={})
+    assert done.stderr.count("  File ") == done.stderr.count("Traceback") == 1, done.stderr
+    assert "ValueError: the data holds no function that nnmagic saved" in done.stderr
 
 
 def edited(data: bytes, old: str, new: str | None) -> bytes:
