@@ -424,3 +424,11 @@ def test_what_cannot_be_saved_says_what_can() -> None:
             with pytest.raises(TypeError, match=rf": {first}{verb} one of its specializations, as in f\."):
                 getattr(f, verb)("x")
         f(1.0)
+
+
+def test_a_list_that_is_no_array_is_not_told_to_become_one() -> None:
+    f = nnmagic.compile("def f(x):\n    return x.mean() + sum(x)\n", engine="numpy")
+    for given, is_told in (([1, 2], True), ([1, "a"], False), ([1, None], False), ([[1], [2, 3]], False)):
+        with pytest.raises(nnmagic.TinyNNError) as caught:
+            f(given)
+        assert ("give an array: numpy.asarray(x)" in str(caught.value)) is is_told

@@ -145,7 +145,7 @@ class Specializations:
         lists = [
             parameter.name
             for parameter, _, value in rows
-            if isinstance(value, list) and parameter.name in arguments
+            if isinstance(value, list) and parameter.name in arguments and _makes_an_array(value)
         ]
         try:
             compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
@@ -250,6 +250,14 @@ class Specializations:
             specialization=given,
             build=build,
         )
+
+
+def _makes_an_array(items: object) -> bool:
+    """Return whether a list is one of numbers, or of lists of as many: what numpy.asarray takes."""
+    try:
+        return np.asarray(items).dtype.kind in "biufc"
+    except (TypeError, ValueError):
+        return False
 
 
 def _of_lists(error: TinyNNError, lists: Sequence[str]) -> TinyNNError:

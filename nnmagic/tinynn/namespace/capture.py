@@ -417,7 +417,10 @@ def not_capturable(value: object) -> NotCapturableError:
             "call it in another cell, and pass its result as an argument or use it by its name",
         )
     if isinstance(value, type) and kind is not types.GenericAlias:  # a class for Python 3.10
-        return NotCapturableError(f"the class {name}", "compute what you need in another cell and use that")
+        hint = "compute what you need in another cell and use that"
+        if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
+            hint = f"declare it in the cell: class {name}: with a type for each field, as in x: f64"
+        return NotCapturableError(f"the class {name}", hint)
     if isinstance(value, types.ModuleType):
         return NotCapturableError(
             f"the module {value.__name__}", "compute what you need in another cell and use that"

@@ -19,7 +19,7 @@ from nnmagic.relay.expr import Constructor, Expr
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import GlobalTypeVar, Type
-from nnmagic.tinynn.builtins import BUILTINS, MODULES, PYTHON_ONLY
+from nnmagic.tinynn.builtins import BUILTINS, MODULES
 from nnmagic.tinynn.namespace import compiled_values, random_functions
 from nnmagic.tinynn.namespace import unsupported_functions as unsupported
 from nnmagic.tinynn.namespace.capture import (
@@ -45,10 +45,10 @@ from nnmagic.tinynn.namespace.unsupported_names import (
     language_name,
     no_field,
     operator_hint,
+    refuse_python_only,
     unsupported_name,
     unusable,
 )
-from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES, OpenTensor, dtype_named
 from nnmagic.tinynn.values import values as v
@@ -113,10 +113,7 @@ class NameResolver:
         value = self.look_up_notebook(path[0]) if not self._is_output_history(path[0]) else MISSING
         if value is not MISSING:
             return self._of_notebook(path, value, span)
-        first = path[0]
-        if first in PYTHON_ONLY and first not in ITERATION:
-            message, hint = PYTHON_ONLY[first]
-            raise v.RefusalError(message, span, hint=hint)
+        refuse_python_only(path[0], span)
         built_in = language_name(path)
         if built_in is not None:
             return built_in
@@ -206,6 +203,8 @@ class NameResolver:
             if path[1 + skipped : 2 + skipped] == ("Array",):
                 return v.TupleConstructor("ndarray"), 2 + skipped
         if (own_path := own_name(value)) is not None:
+            if own_path[0] == "builtins":
+                refuse_python_only(own_path[1], span)
             language_names = language_name((own_path[1], *path[1:]))
             if language_names is not None:
                 return language_names

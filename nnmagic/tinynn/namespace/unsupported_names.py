@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.ops import OPERATORS, resolve
-from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES
+from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.namespace.capture import NotCapturableError, is_method, member_names, not_capturable
 from nnmagic.tinynn.namespace.unsupported_functions import ELSEWHERE, cell_equivalent
 from nnmagic.tinynn.operators.iteration import ITERATION
@@ -64,6 +64,13 @@ def operator_hint(path: tuple[str, ...]) -> str:
     close = closest(path[-1], family)
     meant = family[close] if close is not None else closest(path[-1], BUILTINS)
     return f"did you mean {meant}?" if meant else "`%tinynn ops` lists the operators"
+
+
+def refuse_python_only(name: str, span: Span) -> None:
+    """Refuse a function of Python that no cell has as a value."""
+    if name in PYTHON_ONLY and name not in ITERATION:
+        message, hint = PYTHON_ONLY[name]
+        raise v.RefusalError(message, span, hint=hint)
 
 
 def unusable(

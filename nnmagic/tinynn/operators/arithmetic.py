@@ -453,8 +453,20 @@ def _operand_error(sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.R
         isinstance(side.value, v.TupleOf) and any(map(is_tensor, side.value.items)) for side in (lhs, rhs)
     ):
         hint = "it has several results: take one of them, as in result[0]"
+    elif sign == "+" and (text := _beside_a_string(lhs, rhs)) is not None:
+        hint = f"make a string of it: str({text})"
     elif sign == "^":
         hint = "a power is written **"
     elif isinstance(lhs.value, v.Known) and isinstance(lhs.value.value, str):
         hint = NO_STRINGS
     return v.RefusalError(f"`{sign}` of {describe(lhs.value)} and {describe(rhs.value)}", span, hint=hint)
+
+
+def _beside_a_string(lhs: v.Operand, rhs: v.Operand) -> str | None:
+    """Return the source of a number that is to be joined to a string; None of other operands."""
+    for string, number in ((lhs, rhs), (rhs, lhs)):
+        is_string = isinstance(string.value, v.Known) and isinstance(string.value.value, str)
+        if is_string and isinstance(number.value, v.Known) and is_number(number.value.value):
+            text = source_text(number.span)
+            return text[1:-1] if text.startswith("(") else text
+    return None

@@ -45,6 +45,12 @@ W = "x: Tensor[(5,), f32]"
 FLOAT = DTypeKind("Float", (f32, f64))
 
 
+@dataclass
+class State:
+    x: float
+    v: float
+
+
 def plain(x):
     return x + 1
 
@@ -190,6 +196,22 @@ CASES = [
         lambda x, k: x + (np.arange(8) % k == 0).astype(np.float32),
         np.zeros(8, np.float32),
         3,
+    ),
+    case(
+        "x: f64",
+        "message = 'step ' + 3\nassert x > 0, message\nreturn x",
+        "make a string of it: str(3)",
+        "message = 'step ' + str(3)\nassert x > 0, message\nreturn x",
+        lambda x: x,
+        2.0,
+    ),
+    Case(
+        "def f(x: f64):\n    return State(x, x + 1)\n",
+        "declare it in the cell: class State: with a type for each field, as in x: f64",
+        "class State:\n    x: f64\n    v: f64\n\ndef f(x: f64):\n    return State(x, x + 1)\n",
+        lambda x: (x, x + 1),
+        (2.0,),
+        {"State": State},
     ),
     # memory of somebody else
     case(

@@ -41,6 +41,8 @@ CASES: list[Case] = [
     body("jax-not-imported", "return «jnp.where»(x > 0, x, 0)", "`jnp` is not defined in the notebook", "run `import jax.numpy as jnp` in another cell, or write where, which needs none"),
     body("torch-not-imported", "return «torch.nn.functional.relu»(x)", "`torch` is not defined in the notebook", "run `import torch` in another cell, or write relu, which needs none"),
     body("a-module-that-nobody-knows", "return «mylib.exp»(x)", "unknown name `mylib`", "assign it first, or define it in another cell"),
+    body("print-by-another-name", "return «show»(x)", "`print` has no value", "write it as a statement", show=print),
+    body("a-number-joined-to-a-string", "return «'step ' + 3»", "`+` of the string 'step ' and the number 3", "make a string of it: str(3)"),
     body("remove-of-a-module", "«os.remove»('x')\nreturn x", "`os.remove` is not supported in a cell", os=os),
     body("remove-of-what-nobody-knows", "«items.remove»(3)\nreturn x", "unknown name `items`"),
     body("remove-of-a-captured-list", "«items.remove(3)»\nreturn x", "`.remove` would change `items` in place, which a cell cannot", items=[1, 3]),
