@@ -27,7 +27,7 @@ VARIABLE = "NNMAGIC_TB"
 _FOLDERS = [os.path.join(os.path.dirname(__file__), "")]  # noqa: PTH118, PTH120
 #: The built-in errors that public functions document. CompileError, OSError and KeyboardInterrupt are always
 #: shown without frames.
-_DOCUMENTED = (TypeError, ValueError, LookupError, AttributeError, RuntimeError)
+_DOCUMENTED = (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ImportError)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

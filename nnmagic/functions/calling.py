@@ -137,8 +137,11 @@ class Caller:
             except BaseException as error:
                 _present(error, self.definition.module)
                 raise
+            if result is not None and out is None:
+                return self._given(result)
             if result is not None:
-                return self._given(result) if out is None else self._store(result, out)
+                with OthersFrames():
+                    return self._store(result, out)
         if self.path_into is not None and out is None:
             try:
                 results = self.path_into(args)
@@ -150,20 +153,22 @@ class Caller:
         try:
             values = self._check(args, how=self.definition.options.convert)
         except (TypeError, ValueError) as error:
-            if isinstance(error, TypeError) and self._would_convert(args):
-                error.args = (f"{error}, or in every call: %%tinynn --convert, in a file convert=True",)
-            hide_frames(error)
+            self._present_refusal(error, args)
             raise
         run = self.run or self.build()
         if self.call.destinations:
-            result = self._run_into(run, values, args)
+            with OthersFrames():
+                result = self._run_into(run, values, args)
         else:
             try:
                 result = run(values)
             except BaseException as error:
                 _present(error, self.definition.module)
                 raise
-        return self._given(result) if out is None else self._store(result, out)
+        if out is None:
+            return self._given(result)
+        with OthersFrames():
+            return self._store(result, out)
 
     def _given(self, result: Any) -> Any:
         """Return a result as the caller gets it."""
@@ -185,6 +190,12 @@ class Caller:
             for number, generator in zip(numbers, generators, strict=True):
                 set_state(generator, states[number])
         return self._given(result) if out is None else self._store(result, out)
+
+    def _present_refusal(self, error: Exception, args: tuple[Any, ...]) -> None:
+        """Prepare an error of an argument for the caller; a bare ``raise`` must follow."""
+        if isinstance(error, TypeError) and self._would_convert(args):
+            error.args = (f"{error}, or in every call: %%tinynn --convert, in a file convert=True",)
+        hide_frames(error)
 
     def _store(self, result: Any, out: Any) -> Any:
         """Write the result into ``out``, and return that."""

@@ -72,7 +72,7 @@ class SpecializingFunction(FunctionAttributes):
             compiled = self._specializations.for_arguments(types, values, arguments, bound)
             if any(parameter.destination in ("InOut", "Out") for parameter in compiled.__relay_parameters__):
                 arguments = self._change_arguments(compiled, arguments, bound)
-        except (TypeError, ValueError, CompileError) as error:
+        except (TypeError, ValueError, CompileError, KeyboardInterrupt) as error:
             hide_frames(error)
             raise
         positional, keywords = compiled._definition.call.split(list(arguments.values()))
@@ -255,6 +255,17 @@ class SpecializingFunction(FunctionAttributes):
         """Refuse to write C: a function of C has types, which each specialization has."""
         del path, target
         raise self._refusal("export")
+
+    if not TYPE_CHECKING:  # it would allow any name to type checkers
+
+        @short_errors
+        def __getattr__(self, name: str) -> Any:
+            if name[:1] == "_" or not hasattr(CompiledFunction, name):
+                return super().__getattr__(name)
+            first = "" if self.specializations else "call it, then "
+            hint = f"{first}write {self.name}.specializations[0].{name}"
+            what = f"each specialization of {self.name} has its own {name!r}"
+            raise AttributeError(f"{what}: {hint}")
 
     def _refusal(self, verb: str) -> TypeError:
         first = "" if self.specializations else "call it, then "

@@ -417,9 +417,26 @@ def test_an_error_of_a_run_ends_in_the_caller_s_line() -> None:
         assert {str(entry.path) for entry in caught.traceback} == {__file__}
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a bare raise of Python 3.10 brings the frames back")
+def test_errors_of_destinations_end_in_the_caller_s_line() -> None:
+    f = nnmagic.compile("def f(x: InOut[Tensor[('n',), f64]], i: i64):\n    x[i] = 1\n", engine="numpy")
+    g = nnmagic.compile("def g(x):\n    return x + 1\n", engine="numpy")
+    for call, kind in (
+        (lambda: f(np.ones(4)[::2], 5), IndexError),
+        (lambda: g(1.0, out=3), TypeError),
+        (lambda: g(X, out=np.ones(3)), ValueError),
+    ):
+        with pytest.raises(kind) as caught:
+            call()
+        assert {str(entry.path) for entry in caught.traceback} == {__file__}
+
+
 def test_what_cannot_be_saved_says_what_can() -> None:
     f = nnmagic.compile("def f(saved):\n    return saved + 1\n", engine="numpy")
     for first in ("call it, then ", ""):
+        for name in ("stages", "relay_text", "to_onnx", "capsule"):
+            with pytest.raises(AttributeError, match=rf": {first}write f\.specializations\[0\]\.{name}$"):
+                getattr(f, name)
         for verb in ("save", "export"):
             with pytest.raises(TypeError, match=rf": {first}{verb} one of its specializations, as in f\."):
                 getattr(f, verb)("x")
