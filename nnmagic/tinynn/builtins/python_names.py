@@ -290,7 +290,6 @@ def pow(base, exponent, modulus):
     result = 1 % modulus
     base = base % modulus
     if exponent < 0:
-        exponent = -exponent
         rest, inverse, following = modulus, 0, 1
         while base != 0:
             quotient = rest // base
@@ -299,6 +298,7 @@ def pow(base, exponent, modulus):
         if abs(rest) != 1:
             raise ValueError("base is not invertible for the given modulus")
         base = rest * inverse % modulus
+        result, exponent = base, -(exponent + 1)
     while exponent > 0:
         if exponent & 1:
             result = result * base % modulus
