@@ -5,6 +5,7 @@ Their reference: https://docs.python.org/3/library/functions.html
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -116,9 +117,13 @@ def _same_dtype_hint(items: v.Operand) -> str | None:
 
 
 _ORDER = """
+    if keys.ndim > 2:
+        raise ValueError("tuples that hold tuples are sorted by a key, as in key=lambda item: item[0]")
     order = lexsort(transpose(keys)[::-1]) if keys.ndim == 2 else argsort(keys)
 """
 _BACK = """
+    if keys.ndim > 2:
+        raise ValueError("tuples that hold tuples are sorted by a key, as in key=lambda item: item[0]")
     keys = flip(keys, 0)
     back = lexsort(transpose(keys)[::-1]) if keys.ndim == 2 else argsort(keys)
     order = (len(keys) - 1 - back)[::-1]
@@ -159,8 +164,8 @@ def _sorted(call: Arguments) -> v.Value:
         return _by_keys(call, operand, f", reverse={reverse}")
     if (static := _known_order(call, operand, reverse=reverse)) is not None:
         return v.TupleOf(tuple(static), written="list")  # lists stay the same objects
-    zipped = isinstance(operand.value, v.Zipped) and operand.value.word == "zip"
-    parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
+    columns = _columns(operand)
+    parts, zipped = columns or (operand,), columns is not None
     names = [f"x{number}" for number in range(len(parts))]
     if isinstance(operand.value, v.RangeOf) and "keys" in call:
         text = f"def sorted(keys, items):\n    return sorted(list(items), keys=keys, reverse={reverse})\n"
@@ -173,19 +178,53 @@ def _sorted(call: Arguments) -> v.Value:
         for name, part in zip(names, parts, strict=True)
     ]
     result = f"zip({', '.join(taken)})" if zipped else f"list({taken[0]})"
+    order = f"    keys = asarray({keys})" + (_BACK if reverse else _ORDER)
     if zipped and all(map(_holds_numbers, parts)):
         result = f"[item for item in {result}]"
-    text = (
-        f"def sorted(keys, {', '.join(names)}):\n    keys = asarray({keys})"
-        f"{_BACK if reverse else _ORDER}    return {result}\n"
-    )
+        if "keys" not in call:
+            order = _order_of_columns(names, reverse=reverse)
+    text = f"def sorted(keys, {', '.join(names)}):\n{order}    return {result}\n"
     given = call.given.get("keys", v.Operand(v.Known(None), call.span))
     return v.LoopCall("text", (given, *parts), text=text)
+
+
+def _columns(operand: v.Operand) -> tuple[v.Operand, ...] | None:
+    """Return what is zipped, or the columns of known tuples of numbers, each with a dtype; else None."""
+    value = operand.value
+    if isinstance(value, v.Zipped):
+        return value.parts if value.word == "zip" else None
+    rows = (
+        [item for item in value.items if isinstance(item, v.TupleOf)] if isinstance(value, v.TupleOf) else []
+    )
+    if not rows or not isinstance(value, v.TupleOf) or len(rows) < len(value.items):
+        return None
+    items = [item for row in rows for item in row.items]
+    numbers = all(
+        (isinstance(each, v.Known) and isinstance(each.value, bool | int | float))
+        or (is_tensor(each) and not tensor_type(v.Operand(each, operand.span)).shape)
+        for each in items
+    )
+    if not numbers or any(row.record is not None or row.written == "list" for row in rows):
+        return None
+    if len({len(row.items) for row in rows}) > 1 or not items:
+        return None
+    columns = zip(*(row.items for row in rows), strict=True)
+    return tuple(v.Operand(v.TupleOf(column, written="list"), operand.span) for column in columns)
+
+
+def _order_of_columns(names: Sequence[str], *, reverse: bool) -> str:
+    """Write the order of tuples whose parts are arrays or lists: by the last part, then by those before."""
+    back = "[::-1]" if reverse else ""
+    least = f"min({', '.join(f'len({name})' for name in names)})" if len(names) > 1 else f"len({names[0]})"
+    sorts = [f"    order = order[argsort(asarray({name})[order])]\n" for name in reversed(names)]
+    return f"    order = arange({least}){back}\n{''.join(sorts)}    order = order{back}\n"
 
 
 def _holds_numbers(part: v.Operand) -> bool:
     """Return whether the items of a value are numbers, or tuples of these, that only the call knows."""
     rows = v.rows_of_list(part.value)
+    if isinstance(rows, v.TupleOf):
+        return rows.written == "list" and not any(isinstance(item, v.TupleOf) for item in rows.items)
     is_vector = (
         isinstance(rows, v.Computed) and isinstance(rows.type, TensorType) and len(rows.type.shape) == 1
     )
