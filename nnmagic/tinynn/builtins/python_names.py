@@ -117,13 +117,9 @@ def _same_dtype_hint(items: v.Operand) -> str | None:
 
 
 _ORDER = """
-    if keys.ndim > 2:
-        raise ValueError("tuples that hold tuples are sorted by a key, as in key=lambda item: item[0]")
     order = lexsort(transpose(keys)[::-1]) if keys.ndim == 2 else argsort(keys)
 """
 _BACK = """
-    if keys.ndim > 2:
-        raise ValueError("tuples that hold tuples are sorted by a key, as in key=lambda item: item[0]")
     keys = flip(keys, 0)
     back = lexsort(transpose(keys)[::-1]) if keys.ndim == 2 else argsort(keys)
     order = (len(keys) - 1 - back)[::-1]
@@ -164,6 +160,14 @@ def _sorted(call: Arguments) -> v.Value:
         return _by_keys(call, operand, f", reverse={reverse}")
     if (static := _known_order(call, operand, reverse=reverse)) is not None:
         return v.TupleOf(tuple(static), written="list")  # lists stay the same objects
+    sorted_by = call.given.get("keys", operand)
+    rows = sorted_by.value.items if isinstance(sorted_by.value, v.TupleOf) else ()
+    if any(isinstance(part, v.TupleOf) for row in rows if isinstance(row, v.TupleOf) for part in row.items):
+        message, hint = (
+            "tuples that hold tuples cannot be sorted",
+            "give a key, as in key=lambda item: item[0]",
+        )
+        raise v.RefusalError(message, call.span, hint=hint)
     columns = _columns(operand)
     parts, zipped = columns or (operand,), columns is not None
     names = [f"x{number}" for number in range(len(parts))]
