@@ -183,13 +183,17 @@ def _sorted(call: Arguments) -> v.Value:
     ]
     result = f"zip({', '.join(taken)})" if zipped else f"list({taken[0]})"
     order = f"    keys = asarray({keys})" + (_BACK if reverse else _ORDER)
+    given = (call.given.get("keys", v.Operand(v.Known(None), call.span)),)
+    key_names = ["keys"]
     if zipped and all(map(_holds_numbers, parts)):
         result = f"[item for item in {result}]"
         if "keys" not in call:
             order = _order_of_columns(names, reverse=reverse)
-    text = f"def sorted(keys, {', '.join(names)}):\n{order}    return {result}\n"
-    given = call.given.get("keys", v.Operand(v.Known(None), call.span))
-    return v.LoopCall("text", (given, *parts), text=text)
+    if "keys" in call and (key_columns := _columns(given[0])) is not None:
+        given, key_names = key_columns, [f"key{number}" for number in range(len(key_columns))]
+        order = _order_of_columns(key_names, reverse=reverse)
+    text = f"def sorted({', '.join([*key_names, *names])}):\n{order}    return {result}\n"
+    return v.LoopCall("text", (*given, *parts), text=text)
 
 
 def _columns(operand: v.Operand) -> tuple[v.Operand, ...] | None:

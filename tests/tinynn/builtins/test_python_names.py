@@ -111,6 +111,7 @@ def test_functions_call_themselves_with_what_was_none(name: str) -> None:
         "p = sorted(zip(x, y))\nq = sorted(zip(x, y), reverse=True)\nreturn p[0][0], p[1][0], q[0], len(q)",
         "p = [(x[i], y[i]) for i in range(2)]\np.sort(key=lambda t: t[1], reverse=True)\n"
         "return p[0][0] // 2, p[1]",
+        "p = sorted(zip(x, y), key=lambda t: (t[0], -t[1]))\nreturn p[0], p[1][0]",
         "p = sorted(zip(x[x > 3] % 8, y), reverse=True)\nreturn p[0][0] // 2, p[-1]",
         "p = sorted(zip([3, 1, 1, 3], [1.0, 2.0, 2.0, 0.5], [0, 1, 2, 3]), reverse=True)\n"
         "return p[1], p[2], p[3]",
