@@ -95,7 +95,7 @@ def _scores(query: Any, key: Any, is_causal: bool, mask: Any, scale: float | Non
     return scores, scale
 
 
-def _widened(query: Any, *others: Any) -> list[Any]:
+def _widen(query: Any, *others: Any) -> list[Any]:
     """Return operands in the dtype that sums have, each head of keys and values for each of the query's."""
     from torch._prims_common import get_computation_dtype
 
@@ -121,7 +121,7 @@ def _attention(
     """Return attention, whose axes lie in memory as the query's, and the logarithm of each row's sum."""
     from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 
-    wide, keys, values = _widened(query, key, value)
+    wide, keys, values = _widen(query, key, value)
     scores, _ = _scores(wide, keys, is_causal, attn_mask, scale)
     total = scores.logsumexp(-1, keepdim=True)
     shares = (scores - total).exp().masked_fill(total == -math.inf, 0)
@@ -146,14 +146,14 @@ def _attention_backward(
     scale: float | None = None,
 ) -> list[Any]:
     """Return the gradients of query, key and value (Dao et al., arXiv:2205.14135)."""
-    wide, keys, values, flow, out = _widened(query, key, value, grad, result)
+    wide, keys, values, flow, out = _widen(query, key, value, grad, result)
     scores, scale = _scores(wide, keys, is_causal, attn_mask, scale)
     total = total.unsqueeze(-1)
     shares = (scores - total).exp().masked_fill(total == -math.inf, 0)
     inner = shares * (flow @ values.mT - (flow * out).sum(-1, keepdim=True)) * scale
     gradients = (inner @ keys, inner.mT @ wide, shares.mT @ flow)
     return [
-        _heads_summed(gradient, given.shape[1]).to(given.dtype).transpose(1, 2).contiguous().transpose(1, 2)
+        _sum_heads(gradient, given.shape[1]).to(given.dtype).transpose(1, 2).contiguous().transpose(1, 2)
         for gradient, given in zip(gradients, (query, key, value), strict=True)
     ]
 
@@ -189,7 +189,7 @@ def _multiply_groups_backward(rows: Any, matrices: Any, offs: Any, grad: Any) ->
     return _multiply_groups(grad, matrices.mT, offs), _multiply_groups(rows.mT, grad, offs)
 
 
-def _heads_summed(gradient: Any, heads: int) -> Any:
+def _sum_heads(gradient: Any, heads: int) -> Any:
     if gradient.shape[1] == heads:
         return gradient
     return gradient.unflatten(1, (heads, -1)).sum(2)

@@ -7,7 +7,7 @@ computes everything else again. Both call themselves at their end, so that neith
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -174,7 +174,7 @@ class LoopTaper:
         }
         env: dict[ir.Expr, ir.Expr] = {param: fresh(param) for param in loop.fixed}
         place = ir.Var("round", _INDEX, span=self.span)
-        env[loop.counter] = counter = fresh(loop.counter)
+        env[loop.counter] = fresh(loop.counter)
         for param in loop.carried:
             own = [leaf for leaf, (of, _) in stored.items() if of is param]
             env[param] = nest(tree_of(iter(own), type_of(param)))
@@ -207,27 +207,40 @@ class LoopTaper:
         read = tuple(param for param in loop.fixed if param is loop.end or env[param] in needed)
         fixed = [env[param] for param in read]
         reads, results = reads_before_changes(results)
-        body: ir.Expr = ir.Call(
+        next_round = ir.Call(
             ir.GlobalVar(names[1], span=self.span),
             (self._next(place), *results, *fixed, *variables),
             span=self.span,
         )
-        body = with_bindings(reads, body)
-        last = ir.Var("last", _INDEX, span=self.span)
-        for leaf, tape in zip(taped, variables, strict=True):
-            # The round's number is in range by construction: no check.
-            body = ir.Let(leaf, call("take", [tape, last], self.span, axis=0, mode="fast"), body)
-        body = ir.Let(counter, _counter_in_round(loop, last, self.span), body)
-        before: ir.Expr = call("subtract", [_count(loop, env, self.span), _number(1, self.span)], self.span)
-        if isinstance(loop.number, int):
-            before = _number(loop.number - 1, self.span)
-        # The backward loop counts up, and visits round n - 1 - k in its round k.
-        body = ir.Let(last, call("subtract", [before, place], self.span), body)
+        body = self._read_tapes(
+            place, env, zip(taped, variables, strict=True), with_bindings(reads, next_round)
+        )
         given = list(seeds.values())
         self._define(names[1], place, env, (*given, *fixed, *variables), body, given, field_types)
         paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in taped]
         self._define_forward(names[0], round_, paths, tapes)
         return TapedLoop(loop, self.activity, names[0], names[1], tapes, tuple(map(stored.get, taped)), read)
+
+    def _read_tapes(
+        self,
+        place: ir.Var,
+        env: Mapping[ir.Expr, ir.Expr],
+        tapes: Iterable[tuple[ir.Var, ir.Var]],
+        body: ir.Expr,
+    ) -> ir.Expr:
+        """Return a backward round with what it reads of tapes; ``place``: how many rounds came before it."""
+        loop, last = self.loop, ir.Var("last", _INDEX, span=self.span)
+        for leaf, tape in tapes:
+            # The round's number is in range by construction: no check.
+            body = ir.Let(leaf, call("take", [tape, last], self.span, axis=0, mode="fast"), body)
+        counter = env[loop.counter]
+        assert isinstance(counter, ir.Var)
+        body = ir.Let(counter, _counter_in_round(loop, last, self.span), body)
+        before: ir.Expr = call("subtract", [_count(loop, env, self.span), _number(1, self.span)], self.span)
+        if isinstance(loop.number, int):
+            before = _number(loop.number - 1, self.span)
+        # The backward loop counts up, and visits round n - 1 - k in its round k.
+        return ir.Let(last, call("subtract", [before, place], self.span), body)
 
     def _is_kept(self, var: ir.Var, value: ir.Expr) -> bool:
         """Return whether a tape has a value: that of an expensive operator, or an element of what changes.

@@ -83,13 +83,13 @@ def present(name: str, value: v.TupleOf, span: Span) -> v.Value:
         message = f"`{name}` has no value here: nothing has assigned it"
     if isinstance(given, v.Known):
         given = number_constant(bool(given.value), "bool", span)
-    return _required(held, given, message, span)
+    return _require(held, given, message, span)
 
 
-def _required(value: v.Value, given: v.Value, message: str, span: Span) -> v.Value:
+def _require(value: v.Value, given: v.Value, message: str, span: Span) -> v.Value:
     match value:
         case v.TupleOf(items=items):
-            parts = tuple(_required(item, given, message, span) for item in items)
+            parts = tuple(_require(item, given, message, span) for item in items)
             return v.TupleOf(parts, record=value.record, written=value.written)
         case v.Computed(weak=weak):
             assert isinstance(given, v.Computed)

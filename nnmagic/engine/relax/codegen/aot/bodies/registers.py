@@ -55,8 +55,7 @@ class RegisterEmitter:
     ) -> None:
         self.function, self.variables = function, variables
         self.arguments, self.results = arguments, results
-        self.is_entry = is_entry
-        self.caller = caller
+        self.is_entry, self.caller = is_entry, caller
         self.targets: Sequence[aot.Register | aot.Storage] = ()
         self.given: dict[object, aot.Value] = {}
         self.copies = find_copies(function)
