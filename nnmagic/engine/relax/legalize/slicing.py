@@ -257,7 +257,9 @@ def _count_at_ends(start: Index, length: Extent, dim: Extent) -> int | None:
     known = shifted_maximum(length) if static_int(length) is None else None
     size, least, shift = known or (length, 0, 0)
     count = difference(dim, size) if (least, shift) == (0, 0) and static_int(start) is not None else None
-    return count if count is not None and count <= _MOST_AT_ENDS else None
+    # One row of three is not most of them; a named size is taken to be large.
+    most = min(_MOST_AT_ENDS, (static_int(dim) or _FAR) // 4)
+    return count if count is not None and count <= most else None
 
 
 def _without_units(call: OpCall, values: Value) -> tuple[Value, list[int]]:
