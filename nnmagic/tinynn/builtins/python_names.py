@@ -5,6 +5,7 @@ Their reference: https://docs.python.org/3/library/functions.html
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -159,8 +160,16 @@ def _sorted(call: Arguments) -> v.Value:
         return _by_keys(call, operand, f", reverse={reverse}")
     if (static := _known_order(call, operand, reverse=reverse)) is not None:
         return v.TupleOf(tuple(static), written="list")  # lists stay the same objects
-    zipped = isinstance(operand.value, v.Zipped) and operand.value.word == "zip"
-    parts = operand.value.parts if isinstance(operand.value, v.Zipped) and zipped else (operand,)
+    sorted_by = call.given.get("keys", operand)
+    rows = sorted_by.value.items if isinstance(sorted_by.value, v.TupleOf) else ()
+    if any(isinstance(part, v.TupleOf) for row in rows if isinstance(row, v.TupleOf) for part in row.items):
+        message, hint = (
+            "tuples that hold tuples cannot be sorted",
+            "give a key, as in key=lambda item: item[0]",
+        )
+        raise v.RefusalError(message, call.span, hint=hint)
+    columns = _columns(operand)
+    parts, zipped = columns or (operand,), columns is not None
     names = [f"x{number}" for number in range(len(parts))]
     if isinstance(operand.value, v.RangeOf) and "keys" in call:
         text = f"def sorted(keys, items):\n    return sorted(list(items), keys=keys, reverse={reverse})\n"
@@ -173,19 +182,57 @@ def _sorted(call: Arguments) -> v.Value:
         for name, part in zip(names, parts, strict=True)
     ]
     result = f"zip({', '.join(taken)})" if zipped else f"list({taken[0]})"
+    order = f"    keys = asarray({keys})" + (_BACK if reverse else _ORDER)
+    given = (call.given.get("keys", v.Operand(v.Known(None), call.span)),)
+    key_names = ["keys"]
     if zipped and all(map(_holds_numbers, parts)):
         result = f"[item for item in {result}]"
-    text = (
-        f"def sorted(keys, {', '.join(names)}):\n    keys = asarray({keys})"
-        f"{_BACK if reverse else _ORDER}    return {result}\n"
+        if "keys" not in call:
+            order = _order_of_columns(names, reverse=reverse)
+    if "keys" in call and (key_columns := _columns(given[0])) is not None:
+        given, key_names = key_columns, [f"key{number}" for number in range(len(key_columns))]
+        order = _order_of_columns(key_names, reverse=reverse)
+    text = f"def sorted({', '.join([*key_names, *names])}):\n{order}    return {result}\n"
+    return v.LoopCall("text", (*given, *parts), text=text)
+
+
+def _columns(operand: v.Operand) -> tuple[v.Operand, ...] | None:
+    """Return what is zipped, or the columns of known tuples of numbers, each with a dtype; else None."""
+    value = operand.value
+    if isinstance(value, v.Zipped):
+        return value.parts if value.word == "zip" else None
+    rows = (
+        [item for item in value.items if isinstance(item, v.TupleOf)] if isinstance(value, v.TupleOf) else []
     )
-    given = call.given.get("keys", v.Operand(v.Known(None), call.span))
-    return v.LoopCall("text", (given, *parts), text=text)
+    if not rows or not isinstance(value, v.TupleOf) or len(rows) < len(value.items):
+        return None
+    items = [item for row in rows for item in row.items]
+    numbers = all(
+        (isinstance(each, v.Known) and isinstance(each.value, bool | int | float))
+        or (is_tensor(each) and not tensor_type(v.Operand(each, operand.span)).shape)
+        for each in items
+    )
+    if not numbers or any(row.record is not None or row.written == "list" for row in rows):
+        return None
+    if len({len(row.items) for row in rows}) > 1 or not items:
+        return None
+    columns = zip(*(row.items for row in rows), strict=True)
+    return tuple(v.Operand(v.TupleOf(column, written="list"), operand.span) for column in columns)
+
+
+def _order_of_columns(names: Sequence[str], *, reverse: bool) -> str:
+    """Write the order of tuples whose parts are arrays or lists: by the last part, then by those before."""
+    back = "[::-1]" if reverse else ""
+    least = f"min({', '.join(f'len({name})' for name in names)})" if len(names) > 1 else f"len({names[0]})"
+    sorts = [f"    order = order[argsort(asarray({name})[order])]\n" for name in reversed(names)]
+    return f"    order = arange({least}){back}\n{''.join(sorts)}    order = order{back}\n"
 
 
 def _holds_numbers(part: v.Operand) -> bool:
     """Return whether the items of a value are numbers, or tuples of these, that only the call knows."""
     rows = v.rows_of_list(part.value)
+    if isinstance(rows, v.TupleOf):
+        return rows.written == "list" and not any(isinstance(item, v.TupleOf) for item in rows.items)
     is_vector = (
         isinstance(rows, v.Computed) and isinstance(rows.type, TensorType) and len(rows.type.shape) == 1
     )
@@ -290,7 +337,6 @@ def pow(base, exponent, modulus):
     result = 1 % modulus
     base = base % modulus
     if exponent < 0:
-        exponent = -exponent
         rest, inverse, following = modulus, 0, 1
         while base != 0:
             quotient = rest // base
@@ -299,6 +345,7 @@ def pow(base, exponent, modulus):
         if abs(rest) != 1:
             raise ValueError("base is not invertible for the given modulus")
         base = rest * inverse % modulus
+        result, exponent = base, -(exponent + 1)
     while exponent > 0:
         if exponent & 1:
             result = result * base % modulus

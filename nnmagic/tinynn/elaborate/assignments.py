@@ -17,7 +17,7 @@ from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import check_holders
 from nnmagic.tinynn.elaborate.operand_memory import shares_memory
-from nnmagic.tinynn.elaborate.optional_values import names_kept
+from nnmagic.tinynn.elaborate.optional_values import kept
 from nnmagic.tinynn.elaborate.shared_memory import (
     A_CONSTANT,
     ANY_MEMORY,
@@ -70,7 +70,7 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
     """Elaborate ``name = value`` and ``name: type = value``."""
     target = stmt.lhs[0]
     name = target.id.name
-    ctx.none_kept |= names_kept(stmt.rhs)
+    ctx.none_kept |= kept(stmt.rhs)
     value = ctx.evaluate(stmt.rhs)
     if stmt.ty is not None:
         declared = type_or_none(ctx, stmt.ty)
@@ -189,6 +189,9 @@ def elaborate_set_shape(ctx: Elaboration, stmt: tree.SetShape) -> None:
 
 def elaborate_unpack(ctx: Elaboration, stmt: tree.Unpack) -> None:
     """Elaborate ``a, (b, *c), d[i] = value`` and ``a = b = value``."""
+    for target in stmt.targets if isinstance(stmt.rhs, ast.Tuple) else ():
+        if isinstance(target, ast.Tuple) and all(isinstance(name, ast.Var) for name in target.values):
+            ctx.none_kept |= kept(stmt.rhs)
     value = v.Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
     if isinstance(value.value, v.TupleOf) and any(isinstance(node, ast.Call) for node in walk(stmt.targets)):
         # What is read for the second element is computed before the first one changes.

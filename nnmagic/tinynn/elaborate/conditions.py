@@ -30,7 +30,7 @@ _RESULT = " result"
 
 def elaborate_conditional(ctx: Elaboration, expr: tree.Conditional) -> v.Value:
     """Elaborate ``then if condition else other``."""
-    condition = truth_of(ctx.operand(expr.condition), "if")
+    condition = truth_of(ctx.condition(expr.condition), "if")
     if condition is None:
         ctx.evaluate(expr.then)
         ctx.evaluate(expr.other)

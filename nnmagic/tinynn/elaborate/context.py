@@ -18,12 +18,14 @@ from nnmagic.limits import ITEMS_OF_A_STATEMENT, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay.types import Dim, TensorType, Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.live_names import LiveNames
+from nnmagic.tinynn.elaborate.optional_values import kept, may_be_none, present
 from nnmagic.tinynn.elaborate.shared_memory import SharedMemory, Tokens
 from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import Program, Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.descriptions import source_text
 
 
 class WorkLimitError(Exception):
@@ -181,8 +183,8 @@ class Elaboration:
     #: The parameters of the function at hand whose arrays it may change without saying so, and does.
     changeable: frozenset[str] = frozenset()
     changing: set[str] = field(default_factory=set)
-    #: The places, by identity, where a name that may be None is handed on as it is.
-    none_kept: set[int] = field(default_factory=set)
+    #: The expressions, by identity, whose values may be None where they are handed on.
+    none_kept: dict[int, ast.Expr] = field(default_factory=dict)
     #: Whether a function of the cell calls Python for its effects.
     has_effects: bool = False
     #: The memory that values may share.
@@ -278,6 +280,8 @@ class Elaboration:
         """Return the value of an expression; FAILED, once the error was reported, where it has none."""
         try:
             value = self.nodes.expressions.get(type(expr), _refuse_expression)(self, expr)
+            if isinstance(value, v.TupleOf) and may_be_none(value) and id(expr) not in self.none_kept:
+                value = present(source_text(self.span(expr.span)), value, self.span(expr.span))
             size = v.size_of(value)
             self.count_work(size // ITEMS_OF_A_STATEMENT)
             if size > MAX_TUPLE_SIZE:
@@ -292,6 +296,11 @@ class Elaboration:
     def operand(self, expr: ast.Expr, keyword: str | None = None) -> v.Operand:
         """Return the value of an expression with its span."""
         return v.Operand(self.evaluate(expr), self.span(expr.span), keyword)
+
+    def condition(self, expr: ast.Expr) -> v.Operand:
+        """Return the value of a condition, which may be None."""
+        self.none_kept |= kept(expr)
+        return self.operand(expr)
 
     def execute(self, statement: ast.Stmt) -> Terminator | None:
         """Elaborate a statement in the current block; return how control leaves it, None where it goes on."""

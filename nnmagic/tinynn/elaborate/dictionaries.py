@@ -118,8 +118,8 @@ def set_of(ctx: Elaboration, members: v.Operand, span: Span) -> v.Value:
     along = [] if len(rows.type.shape) == 1 else [v.Operand(v.Known(0), span, "axis")]
     unique = v.Operand(v.BuiltinName(BUILTINS["unique"]), span)
     distinct = apply_value(ctx, unique, [v.Operand(rows, members.span), *along], span)
-    assert isinstance(distinct, v.Computed)
-    assert isinstance(distinct.type, ty.TensorType)
+    if not isinstance(distinct, v.Computed) or not isinstance(distinct.type, ty.TensorType):
+        return v.FAILED
     dtype = tables.dtype_of_keys(distinct.type.dtype)
     if dtype is None:
         raise v.RefusalError(f"a set of {describe(rows)}", members.span)

@@ -37,10 +37,10 @@ def _if_condition(ctx: context.Elaboration, stmt: ast.If) -> bool | Computed | N
     used = find_mentioned_names(stmt.condition) & below
     if any(not _is_atomic(ctx.environment, name) for name in used):
         with ctx.trial():
-            dynamic = isinstance(truth.truth_of(ctx.operand(stmt.condition), "if"), Computed)
+            dynamic = isinstance(truth.truth_of(ctx.condition(stmt.condition), "if"), Computed)
         if dynamic:
             sequencing.let_bind_used_names(ctx, stmt)
-    return truth.truth_of(ctx.operand(stmt.condition), "if")
+    return truth.truth_of(ctx.condition(stmt.condition), "if")
 
 
 def _is_atomic(environment: Environment, name: str) -> bool:

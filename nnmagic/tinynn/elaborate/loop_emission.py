@@ -100,7 +100,7 @@ class LoopToEmit:
 
 def while_test(ctx: Elaboration, stmt: tree.While) -> v.Computed | bool | None:
     """Elaborate the condition of a while loop."""
-    return truth_of(ctx.operand(stmt.condition), "while")
+    return truth_of(ctx.condition(stmt.condition), "while")
 
 
 def items_of(stmt: tree.For) -> str:

@@ -511,7 +511,7 @@ def to_planned_type(plan: MergePlan, value: v.Operand) -> v.Computed:
     match plan:
         case Expression(type=type_):
             return v.Computed(convert(value.value, type_, value.span), type_)
-        case Items(is_hashed=True):
+        case Items() if plan.is_hashed or plan.is_list or may_be_none(plan):
             return to_relay(replace(value, value=rebuild(plan, expressions(plan, value.value, value.span))))
         case Items(items=items):
             assert isinstance(value.value, v.TupleOf)

@@ -33,7 +33,7 @@ from nnmagic.tinynn.elaborate.lists_as_rows import (
 )
 from nnmagic.tinynn.elaborate.loop_functions import Apply, call_in_loop
 from nnmagic.tinynn.elaborate.operand_memory import check_operands
-from nnmagic.tinynn.elaborate.optional_values import NONE_MERGES, may_be_none, names_kept
+from nnmagic.tinynn.elaborate.optional_values import NONE_MERGES, kept, may_be_none
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators import tables
 from nnmagic.tinynn.operators.arithmetic import binary, unary
@@ -56,12 +56,22 @@ def elaborate_operation(ctx: Elaboration, expr: ast.Call, apply: Apply) -> v.Val
     if op.name is ast.BuiltinOp.Subscript:
         return _elaborate_subscript(ctx, expr)
     if len(expr.params) == 1:
-        operand = ctx.operand(expr.params[0])
         span = ctx.span(expr.span)
         if op.name is ast.BuiltinOp.Not:
-            return negate(operand, span)
+            return negate(ctx.condition(expr.params[0]), span)
+        operand = ctx.operand(expr.params[0])
         return v.FAILED if v.is_failed(operand.value) else unary(op.name, SIGNS[op.name], operand, span)
     return _elaborate_binary(ctx, expr, apply)
+
+
+_IDENTITY = (tree.ExtraOp.Is, tree.ExtraOp.IsNot)
+_EQUALITY = (ast.BuiltinOp.Eq, ast.BuiltinOp.NotEq)
+
+
+def _asks_for_none(expr: ast.Call) -> bool:
+    """Return whether an operation is ``a is b``, or ``a == None``."""
+    is_none = any(isinstance(part, ast.Constant) and part.value is None for part in expr.params)
+    return expr.func_name.name in _IDENTITY or (expr.func_name.name in _EQUALITY and is_none)
 
 
 def _elaborate_binary(ctx: Elaboration, expr: ast.Call, apply: Apply) -> v.Value:
@@ -71,8 +81,8 @@ def _elaborate_binary(ctx: Elaboration, expr: ast.Call, apply: Apply) -> v.Value
     while _is_binary(node):
         chain.append(node)
         node = node.params[0]
-    if chain and chain[-1].func_name.name in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
-        ctx.none_kept |= names_kept(node) | names_kept(chain[-1].params[1])
+    if chain and _asks_for_none(chain[-1]):
+        ctx.none_kept |= kept(node) | kept(chain[-1].params[1])
     lhs = ctx.operand(node)
     for call in reversed(chain):
         since = len(ctx.changed_by_calls)
@@ -124,12 +134,14 @@ def binary_operation(
     if op is ast.BuiltinOp.Add and v.ListOfRows in kinds and kinds <= {v.ListOfRows, v.TupleOf}:
         return _join_lists(ctx, lhs, rhs, span)
     try:
-        if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
+        if op in _IDENTITY or op in _EQUALITY:
             for operand, other in ((lhs, rhs), (rhs, lhs)):
                 may_be = isinstance(operand.value, v.TupleOf) and may_be_none(operand.value)
                 if may_be and other.value == v.Known(None):
                     given = replace(operand, value=operand.value.items[0])  # type: ignore[union-attr]  # a tuple
-                    return negate(given, span) if op is tree.ExtraOp.Is else given.value
+                    is_asked = op in (tree.ExtraOp.Is, ast.BuiltinOp.Eq)
+                    return negate(given, span) if is_asked else given.value
+        if op in _IDENTITY:
             return identity(SIGNS[op], lhs, rhs, span)
         if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):
             if (is_member := tables.membership(rhs, lhs, span)) is not None:

@@ -15,6 +15,7 @@ from synr import ast
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
+from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply
@@ -97,10 +98,17 @@ def _require(value: v.Value, given: v.Value, message: str, span: Span) -> v.Valu
     return value
 
 
-def names_kept(expr: ast.Expr | None) -> set[int]:
-    """Return the identities of the names that an expression hands on as they are, None or not."""
-    if isinstance(expr, ast.Var):
-        return {id(expr)}
-    return (
-        {each for part in expr.values for each in names_kept(part)} if isinstance(expr, ast.Tuple) else set()
-    )
+def kept(expr: ast.Expr | None) -> dict[int, ast.Expr]:
+    """Return an expression and the parts of which it hands on the values as they are, None or not."""
+    match expr:
+        case None:
+            return {}
+        case ast.Tuple(values=parts):
+            inner = list(parts)
+        case tree.Conditional(then=then, other=other):
+            inner = [then, other]
+        case tree.NamedExpr(value=value):
+            inner = [value]
+        case _:
+            inner = []
+    return {id(expr): expr} | {key: node for part in inner for key, node in kept(part).items()}

@@ -19,7 +19,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     guard,
 )
 from nnmagic.tinynn.elaborate.let_bindings import let_bind_names
-from nnmagic.tinynn.elaborate.optional_values import names_kept
+from nnmagic.tinynn.elaborate.optional_values import kept
 from nnmagic.tinynn.elaborate.printing import elaborate_message
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.syntax import tree
@@ -55,7 +55,7 @@ def elaborate_return(ctx: Elaboration, stmt: ast.Return) -> Terminator:
         hint = "return a tensor, or a tuple of them"
         ctx.report(RefusalError("`return` without a value", span, hint=hint))
         return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, Operand(FAILED, span))
-    ctx.none_kept |= names_kept(stmt.value)
+    ctx.none_kept |= kept(stmt.value)
     value = ctx.operand(stmt.value)
     if ctx.inlining and _holds_lists(value.value):
         message = f"`{ctx.environment.name}` returns lists of several lengths, which only Python can read"

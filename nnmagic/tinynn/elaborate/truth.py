@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
+from nnmagic.tinynn.elaborate.optional_values import may_be_none
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
@@ -30,6 +33,11 @@ def truth_of(operand: v.Operand, word: str) -> bool | v.Computed | None:
             return bool(size.value)
         assert isinstance(size, v.Computed)
         return apply("greater", operand.span, size, number_constant(0, "int64", operand.span))
+    if isinstance(value, v.TupleOf) and may_be_none(value):
+        given, held = (truth_of(replace(operand, value=item), word) for item in value.items)
+        if isinstance(given, v.Computed) and isinstance(held, v.Computed):
+            return apply("logical_and", operand.span, given, held)
+        return given if (not isinstance(given, v.Computed) and not given) or held is True else held
     static = v.static_or(value, value)
     if isinstance(static, bool | int | float | complex | str | tuple | None):
         return bool(static)

@@ -9,6 +9,8 @@ from synr import ast
 
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.optional_values import may_be_none
+from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.dtype_questions import as_dtype
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.operator_calls import is_tensor
@@ -69,9 +71,21 @@ def answer_type_question(ctx: Elaboration, expr: ast.Call) -> v.Value | None:
         return None
     is_free = isinstance(expr.func_name, ast.Var) and ctx.environment.owner(name) is None
     if name == "isinstance" and is_free and name not in ctx.resolver.namespace:
-        value = ctx.evaluate(expr.params[0])
+        value = ctx.condition(expr.params[0]).value
         kinds = list(_names(expr.params[1]))
-        return value if v.is_failed(value) else v.Known(any(_is_of(ctx, value, kind) for kind in kinds))
+        if v.is_failed(value):
+            return value
+        if isinstance(value, v.TupleOf) and may_be_none(value):
+            given, held = value.items
+            answers = [any(_is_of(ctx, each, kind) for kind in kinds) for each in (held, v.Known(None))]
+            if len(set(answers)) == 2:
+                return (
+                    given
+                    if answers[0]
+                    else negate(v.Operand(given, ctx.span(expr.span)), ctx.span(expr.span))
+                )
+            return v.Known(answers[0])
+        return v.Known(any(_is_of(ctx, value, kind) for kind in kinds))
     if name == "issubdtype" and isinstance(expr.func_name, ast.Attr):
         dtype = as_dtype(ctx.evaluate(expr.params[0]))
         kind = getattr(np, _last_name(expr.params[1]), None)

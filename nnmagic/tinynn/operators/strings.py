@@ -193,7 +193,12 @@ def _chr(call: Arguments) -> v.Value:
     type_ = value.type if isinstance(value, v.Computed) else None
     if isinstance(type_, TensorType) and not type_.shape and is_integer(type_.dtype):
         assert isinstance(value, v.Computed)
-        return v.Character(weak_int(cast(value, "int64", call.span)))
+        code = cast(value, "int64", call.span)
+        ends = {"greater_equal": 0, "less_equal": 0x10FFFF}.items()
+        asked = [apply(word, call.span, code, number_constant(end, "int64", call.span)) for word, end in ends]
+        valid = apply("logical_and", call.span, *asked)
+        message = "chr() arg not in range(0x110000)"
+        return v.Character(weak_int(apply("python.require", call.span, code, valid, message=message)))
     raise v.RefusalError(f"chr takes a code point, not {describe(value)}", call.given["i"].span)
 
 

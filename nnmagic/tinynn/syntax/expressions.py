@@ -133,6 +133,8 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             case py.Call(func=py.Name(id="set" | "frozenset"), args=[] | [_] as args, keywords=[]):
                 members = self.compile_expr(args[0]) if args else ast.Tuple(span, [])
                 return tree.MadeSet(span, members)
+            case py.Call(func=py.Attribute(attr="__missing__", value=owner), args=[key, _]):
+                return self.compile_expr(py.copy_location(py.Subscript(owner, key, py.Load()), expr))
             case py.Call():
                 return self._call(with_new_out(expr))
             case py.IfExp(test=test, body=then, orelse=other):

@@ -172,7 +172,7 @@ def _not(name: str) -> py.expr:
 def _changing_comprehension(node: py.AST) -> COMPREHENSION | None:
     """Return the first comprehension of a statement if it takes items of a list; None otherwise."""
     for child in py.iter_child_nodes(node):
-        if isinstance(child, py.BoolOp | py.IfExp | py.Lambda):
+        if isinstance(child, py.Lambda) or _skips(child):
             continue
         if isinstance(child, COMPREHENSION):
             return child if any(map(_pops, py.walk(child))) else None
@@ -279,7 +279,12 @@ def _pops_in(node: py.AST) -> Iterator[py.Call]:
 
 
 def _pops(node: py.AST) -> bool:
-    is_method = isinstance(node, py.Attribute) and node.attr in ("pop", "popleft", "setdefault")
+    is_method = isinstance(node, py.Attribute) and node.attr in (
+        "pop",
+        "popleft",
+        "setdefault",
+        "__missing__",
+    )
     return is_method or (isinstance(node, py.Call) and gives_item(node))
 
 
@@ -293,7 +298,11 @@ def _may_come_first(inside: py.AST, pops: Sequence[py.Call]) -> bool:
     in_order = not any(isinstance(node, py.Assign | py.JoinedStr) for node in py.walk(inside))
     last = max(((pop.lineno, pop.col_offset) for pop in pops), default=(0, 0))
     for node in py.walk(inside):
-        if isinstance(node, py.BoolOp | py.IfExp) and any(id(pop) in map(id, py.walk(node)) for pop in pops):
+        if _skips(node) and any(id(pop) in map(id, py.walk(node)) for pop in pops):
+            return False
+        if isinstance(node, py.NamedExpr) and any(
+            isinstance(part, py.Name) and part.id == node.target.id for pop in pops for part in py.walk(pop)
+        ):
             return False
         if not isinstance(node, py.Name) or not isinstance(node.ctx, py.Load) or node.id not in owners:
             continue
@@ -301,6 +310,17 @@ def _may_come_first(inside: py.AST, pops: Sequence[py.Call]) -> bool:
         if id(node) not in inner and not is_behind and not _is_appended_to(inside, node):
             return False
     return True
+
+
+def _skips(node: py.AST) -> bool:
+    """Return whether Python may leave out a part of an expression."""
+    if (
+        isinstance(node, py.Call)
+        and isinstance(node.func, py.Name)
+        and node.func.id in ("any", "all", "next")
+    ):
+        return any(isinstance(arg, py.GeneratorExp) for arg in node.args)
+    return isinstance(node, py.BoolOp | py.IfExp) or (isinstance(node, py.Compare) and len(node.ops) > 1)
 
 
 def _is_appended_to(stmt: py.AST, name: py.Name) -> bool:
@@ -328,7 +348,9 @@ def _calls_of_setdefault(node: py.AST) -> Iterator[py.Call]:
     for child in py.iter_child_nodes(node):
         yield from _calls_of_setdefault(child)
     match node:
-        case py.Call(func=py.Attribute(attr="setdefault", value=py.Name()), args=[key, _], keywords=[]):
+        case py.Call(
+            func=py.Attribute(attr="setdefault" | "__missing__", value=py.Name()), args=[key, _], keywords=[]
+        ):
             if _is_place(key):
                 yield node
 

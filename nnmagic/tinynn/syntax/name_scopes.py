@@ -10,7 +10,7 @@ from typing import TypeVar
 CHANGING = frozenset(
     (
         *("append", "extend", "insert", "pop", "popleft", "appendleft", "remove", "clear", "add", "discard"),
-        *("update", "setdefault", "sort", "reverse", "rotate", "popitem", "extendleft"),
+        *("update", "setdefault", "sort", "reverse", "rotate", "popitem", "extendleft", "__missing__"),
     )
 )
 

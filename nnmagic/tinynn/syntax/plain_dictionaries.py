@@ -13,6 +13,8 @@ import copy
 from collections import Counter
 from collections.abc import Mapping
 
+from nnmagic.tinynn.syntax.name_scopes import changed_names
+
 #: What a missing key has, by the function that makes it.
 _MISSING = {"int": 0, "float": 0.0, "bool": False}
 
@@ -26,12 +28,12 @@ def with_plain_dictionaries(stmt: py.FunctionDef) -> py.FunctionDef:
     made = [
         node for node in py.walk(stmt) if isinstance(node, py.Assign) and _default(node.value) is not None
     ]
-    defaults = {
-        target.id: _default(node.value)
-        for node in made
-        for target in node.targets
-        if isinstance(target, py.Name)
-    }
+    defaults: dict[str, bool | int | float | None] = {}
+    for node in made:
+        for target in node.targets:
+            if isinstance(target, py.Name):
+                default = _default(node.value)
+                defaults[target.id] = default if defaults.get(target.id, default) == default else None
     counters = {
         target.id
         for node in made
@@ -49,7 +51,8 @@ def with_plain_dictionaries(stmt: py.FunctionDef) -> py.FunctionDef:
 def _readers(stmt: py.FunctionDef, defaults: Mapping[str, bool | int | float | None]) -> dict[str, str]:
     """Return the method that reads a key of each ``defaultdict`` of numbers, by the dictionary's name.
 
-    Python adds a key that is missing, which only what looks at the keys can see.
+    Python adds a key that is missing, which only what looks at the keys can see: ``__missing__`` is
+    ``setdefault`` where a statement can add the key before all else, else a plain read.
     """
     nodes = list(py.walk(stmt))
     stored = Counter(
@@ -67,15 +70,16 @@ def _readers(stmt: py.FunctionDef, defaults: Mapping[str, bool | int | float | N
         for node in nodes
         if isinstance(node, py.Subscript) or (isinstance(node, py.Attribute) and node.attr == "get")
     }
+    arguments = {node.arg for node in nodes if isinstance(node, py.arg)}
     seen = {
         node.id
         for node in nodes
         if isinstance(node, py.Name) and isinstance(node.ctx, py.Load) and id(node) not in looked_up
     }
     return {
-        name: "setdefault" if name in seen else "get"
+        name: "__missing__" if name in seen else "get"
         for name, default in defaults.items()
-        if default is not None and stored[name] == made[name]
+        if default is not None and stored[name] == made[name] and name not in arguments
     }
 
 
@@ -287,6 +291,26 @@ class _Plain(py.NodeTransformer):
         self.lengths = lengths
         self.counters = counters
         self.readers = {**readers, **dict.fromkeys(counters, "get")}
+        self.depth = 0
+
+    def visit_FunctionDef(self, node: py.FunctionDef) -> py.AST:
+        """Return a function; those inside add no keys to a dictionary around them that they do not change."""
+        if self.depth:
+            return self._inside(node, changed_names(node))
+        self.depth += 1
+        self.generic_visit(node)
+        return node
+
+    def visit_Lambda(self, node: py.Lambda) -> py.AST:
+        """Return a lambda, which adds no keys."""
+        return self._inside(node, set())
+
+    def _inside(self, node: py.AST, changed: set[str]) -> py.AST:
+        outer = self.readers
+        self.readers = {name: word for name, word in outer.items() if word == "get" or name in changed}
+        self.generic_visit(node)
+        self.readers = outer
+        return node
 
     def visit_Assign(self, node: py.Assign) -> py.AST | list[py.stmt]:
         """Return the statements for a queue of a greatest length, and for ``d.popitem()``."""

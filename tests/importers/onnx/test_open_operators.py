@@ -155,5 +155,8 @@ def test_a_loop_of_known_rounds_fills_a_sequence() -> None:
     constants = {"rounds": np.array(20), "yes": np.array(True)}
     compare(model(nodes, [info("x", (20, "m"))], ["y"], constants), {"x": normal(20, 3)})
     given = [info("x", (20, "m")), info("rounds", (), "int64")]
-    with pytest.raises(OnnxError, match="is a sequence, not a tensor"):
+    with pytest.raises(OnnxError, match="only the call knows how many rounds"):
         nnmagic.from_onnx(model(nodes, given, ["y"], {"yes": np.array(True)}), engine="numpy")
+    nodes = [node("SequenceConstruct", ["x"], ["none"]), *nodes[1:]]
+    constants["rounds"] = np.array(0)
+    compare(model(nodes, [info("x", (20, "m"))], ["y"], constants), {"x": normal(20, 3)})

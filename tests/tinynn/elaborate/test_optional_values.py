@@ -23,6 +23,12 @@ BODIES = [
     "return best, d",
     "for i in range(len(x)):\n    if x[i] == 5:\n        where = i\nreturn where, i",
     "n = k * 50\nwhile n > 1:\n    last = n\n    n = n // 2\nreturn last",
+    "a, s = None, 0\nfor v in x:\n    if not a or v > a:\n        a, s = v, s + 1\n"
+    "b = None if s else a\nreturn a, s, b",
+    "b, t = None, None\nfor v in x:\n    if v == k:\n        b = v\n    b, t = t, b\n"
+    "kinds = isinstance(b, float), isinstance(b, int), isinstance(t, float)\n"
+    "kinds += (isinstance(t, (float, type(None))),)\n"
+    "return b, t, kinds, 1 if b else 2, b == None, t != None",
     "score = -1.0\nfor i in range(k * 2):\n    w = x * i + k\n    if w.sum() % 7 > score:\n"
     "        score, best = w.sum() % 7, w.copy()\nreturn best, score",
 ]
@@ -47,6 +53,49 @@ def f(x, k):
     return -1 if a is None else a, b is None, -2 if b is None else b
 """
     assert_as_in_python(text, X, 2)
+
+
+FIND = """
+def find(x, k):
+    for i in range(len(x)):
+        if x[i] == k:
+            return i
+    return None
+"""
+
+
+def test_what_a_helper_returns_is_asked_where_it_is_called() -> None:
+    text = """
+def f(x, k):
+    if (i := find(x, k)) is not None and i > 0:
+        k = i + 10
+    k = 1 if find(x, 99) else 2
+    return k, 1 if find(x, 3) else 2, find(x, 3) == None, not find(x, 1), find(x, 5) + 1
+"""
+    assert_as_in_python(FIND + text, X, 2)
+
+
+def test_a_result_may_be_none_in_recursion() -> None:
+    text = """
+def half(n):
+    if n < 0:
+        return None
+    if n == 0:
+        return 1
+    r = half(n - 2)
+    return None if r is None else r + 1
+
+def f(x, k):
+    return half(k), half(k + 1), x[0]
+"""
+    assert_as_in_python(text, X, 4)
+
+
+@pytest.mark.parametrize("use", ["find(x, 99) + 1", "x[find(x, 99)]", "find(x, 99) or 5", "-find(x, 99)"])
+def test_what_a_helper_does_not_find_is_no_number(use: str) -> None:
+    text = f"{FIND}\ndef f(x, k):\n    return {use}\n"
+    with pytest.raises(ValueError, match=r"`find\(x, 99\)` is None here"):
+        nnmagic.compile(text, engine="numpy", cache=False)(X, 2)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ def test_operators(floats: bool) -> None:
 def f(x, y):
     a, b = set(x), set(y)
     c = sorted(a & b), sorted(a | b), sorted(a - b), sorted(a ^ b), sorted((a | b) - (a & b))
-    return c, a <= b, a < a, a & b <= a, a >= b, a | b > a
+    asked = a == b, a != b, a == set(x), a - b == (a | b) - b, a - a == set()
+    return c, a <= b, a < a, a & b <= a, a >= b, a | b > a, asked
 """
     x, y = (X * 0.5, Y * 0.5) if floats else (X, Y)
     assert_as_in_python(text, x, y)
@@ -40,6 +41,18 @@ def f(x):
     return mixed, sorted(s & t), len(s | t), sorted({1, 2} & {2, 3} | {1} ^ {1, 2}), set("ab") < set("abc")
 """
     assert_as_in_python(text, X)
+
+
+def test_members_that_are_tuples() -> None:
+    text = """
+def f(x):
+    a, b = {(x[0], x[1]), (2, 3)}, {(x[0], x[1])}
+    return len(a & b), len(a | b), b < a, b <= a, a == b
+"""
+    assert_as_in_python(text, X)
+    known = "def f(x):\n    return len({(1, 2), (2, 3)} & {(x[0], x[1])})\n"
+    with pytest.raises(nnmagic.TinyNNError, match="have a size that only a round knows"):
+        nnmagic.compile(known, engine="numpy", cache=False)(X)
 
 
 def test_a_set_does_not_change_in_place() -> None:

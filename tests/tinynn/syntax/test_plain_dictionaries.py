@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 
 import numpy as np
 import pytest
 
+import nnmagic
 from tests.tinynn.cases import assert_as_in_python
 
 X = np.random.default_rng(0).random(9)
@@ -39,3 +40,40 @@ BODIES = [
 def test_items_that_come_and_go(body: str) -> None:
     text = "def f(x, n=3):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
     assert_as_in_python(text, X, deque=deque, Counter=Counter, heapq=heapq)
+
+
+COUNTED = "d = defaultdict(int)\nfor v in (x * 4).astype(int):\n    d[v] += 1\n"
+
+READS = [
+    "return max(d, key=lambda k: d[k]), sorted(d, key=lambda k: -d[k])",
+    "def twice(k):\n    return d[k] * 2\nreturn twice(1), sum([d[k] if d[k] > 1 else 0 for k in d])",
+    "i, n = 0, 0\nwhile i < 4 and d[i] > 0:\n    i += 1\nassert d[1]\n"
+    "n = d[77] + len(d)\nreturn i, n, d[1] + len(d)",
+    "def at(d):\n    return d[3]\nd[3] = 7\nc = d[1] > 99 and d[50] > 0\nreturn at({3: 5}), c, len(d)",
+]
+
+
+@pytest.mark.parametrize("body", READS, ids=lambda body: body[:20])
+def test_keys_that_are_read_beside_what_looks_at_them(body: str) -> None:
+    text = "def f(x):\n" + "".join(f"    {line}\n" for line in (COUNTED + body).split("\n"))
+    assert_as_in_python(text, X, defaultdict=defaultdict)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("s = list(x)\nc = 5 < s.pop() < s.pop()\nreturn c, len(s)", "takes the item|no attribute `pop`"),
+        ("s = list(x)\nc = any(s.pop() > 0 for _ in range(3))\nreturn c, len(s)", "no attribute `pop`"),
+        (COUNTED + "c = any(d[k + 60] == 0 for k in range(3))\nreturn c, len(d)", "no such key"),
+        ("d = defaultdict(int)\nk = 5\nd[7] = 2\na = (k := int(x[0]) + 7) + d[k]\nreturn a, d", None),
+        ("d = {3: 4}\nif x[0] > 2:\n    d = defaultdict(int)\nd[x[0] > 5] = 1\nreturn d[9]", "no such key"),
+    ],
+)
+def test_what_python_may_leave_out_is_not_done(body: str, error: str | None) -> None:
+    text = "def f(x):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
+    if error is None:
+        assert_as_in_python(text, X, defaultdict=defaultdict)
+        return
+    namespace = {"defaultdict": defaultdict}
+    with pytest.raises((nnmagic.TinyNNError, KeyError), match=error):
+        nnmagic.compile(text, namespace=namespace, engine="numpy", cache=False)(X)

@@ -28,6 +28,10 @@ INTERNAL = "nnmagic.internal"
 _ATTRS = ("target", "tirx.noalias", POLLED)
 
 
+#: Keeps LLVM from writing a function out where it is called: TVM says that what is accessed by several names,
+#: as the arrays of both functions are, lies apart, and what one function stores would be lost to the other.
+_NEVER_INLINED = tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.localescape"))
+
 #: The size of an array in a function that does not know it.
 _ANY_SIZE = 1 << 40
 
@@ -112,10 +116,13 @@ class _Outlining:
                 data = names[root]
             else:
                 data = names[root] = pass_value(root, root.name, root.ty)
-            if len(buffer.ty.shape) == 1:  # its size may be of variables that are not passed
+            if (
+                len(buffer.ty.shape) == 1 and not for_threads
+            ):  # its size may be of variables that are not passed
                 names[buffer] = _of_any_size(buffer)
             declared.append(tirx.DeclBuffer(names.get(buffer, buffer), data=data))
-        whole = replace_vars(sequence([*declared, body]), names)
+        apart = [] if for_threads else [_NEVER_INLINED]
+        whole = replace_vars(sequence([*apart, *declared, body]), names)
         attrs = {key: self.function.attrs[key] for key in _ATTRS if key in self.function.attrs}
         function = tirx.PrimFunc(params, whole, ir.PrimType("int32")).with_attr({**attrs, INTERNAL: 1})
         symbol = self._symbol_of(function, "rounds" if for_threads else "shared")

@@ -95,6 +95,8 @@ def _loop(node: OnnxNode) -> Sequence[_Item]:
     unrolled = _unroll(node, graph, limit, condition, node.inputs[2:])
     if unrolled is not None:
         return unrolled
+    if any(isinstance(value, TensorSequence) for value in node.inputs[2:]):
+        raise UnsupportedError("a loop carries a sequence, and only the call knows how many rounds it has")
     start = [node[index] for index in range(2, len(node.inputs))]
     count = len(start)
 
@@ -203,9 +205,11 @@ def _unroll(
     rounds = max(0, int(limit.known)) if bool(condition.known) else 0
     has_sequence = any(isinstance(value, TensorSequence) for value in start)
     most_rounds, most_nodes = _MOST_ROUNDS if has_sequence else _UNROLLED
+    carried, count = [value for value in start if value is not None], len(start)
+    if rounds == 0 and has_sequence and len(graph.output) == 1 + count:
+        return carried
     if rounds > most_rounds or rounds * len(graph.node) > most_nodes or rounds == 0:
         return None
-    carried, count = [value for value in start if value is not None], len(start)
     scanned: list[list[Value]] = []
     for step in range(rounds):
         outputs = _run_known(

@@ -51,6 +51,15 @@ def test_threads_and_one_core_run_the_same_rounds(name, monkeypatch):
         np.testing.assert_allclose(f(*arrays), reference(*arrays), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("length", "level"), [(7, 2), (5, 3), (17, 2)])
+def test_what_is_shared_is_not_written_out(length: int, level: int) -> None:
+    """LLVM would take the arrays of both functions for others, and what one of them stores for lost."""
+    source = f"def f(y: Tensor[({length},), f64]): return np.fft.fft(y)"
+    y = np.random.default_rng(0).random(length)
+    f = nnmagic.compile(source, cache=False, opt_level=level)
+    np.testing.assert_allclose(f(y), np.fft.fft(y), rtol=1e-10, atol=1e-12)
+
+
 def test_what_is_shared_has_rounds_of_its_own() -> None:
     """Two Fourier transforms are one function, whose loops threads share: it is outlined twice."""
     source = 'def f(y: Tensor[("n", 16), f64]): return np.fft.ifft(np.fft.fft(y)).real'
