@@ -38,6 +38,8 @@ _OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "^": (_OF_ONE, operator.xor),
     "&": (_CHOSEN.format(""), operator.and_),
     "-": (_CHOSEN.format(" not"), operator.sub),
+    "==": (_ASKED.format(f"len(a) == len(b) and {_WITHIN}"), operator.eq),
+    "!=": (_ASKED.format(f"not (len(a) == len(b) and {_WITHIN})"), operator.ne),
     "<=": (_ASKED.format(_WITHIN), operator.le),
     ">=": (_ASKED.format(_AROUND), operator.ge),
     "<": (_ASKED.format(f"len(a) < len(b) and {_WITHIN}"), operator.lt),
