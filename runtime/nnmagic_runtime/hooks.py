@@ -300,8 +300,7 @@ class _Threads:
         if self._pool_size < count:
             from concurrent.futures import ThreadPoolExecutor
 
-            if self._pool is not None:
-                self._pool.shutdown(wait=False)
+            # The one before ends when no loop uses it: another thread may be about to.
             self._pool, self._pool_size = ThreadPoolExecutor(count - 1, "nnmagic"), count
         return self._pool.submit(loop.run, number)
 

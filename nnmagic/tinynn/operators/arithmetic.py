@@ -321,10 +321,16 @@ def _fold_unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.V
 _MAX_BITS = 64
 
 _ORDER = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.GT, BuiltinOp.GE)
+_EQUALITY = (BuiltinOp.Eq, BuiltinOp.NotEq)
 
 
 def _fold(op: mixed.AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
     """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
+    if any(v.entries_of(each.value) is not None for each in (lhs, rhs)) and op not in _EQUALITY:
+        raise _operand_error(sign, lhs, rhs, span)
+    if op in _EQUALITY and any(_holds_entries(each.value) for each in (lhs, rhs)):
+        equal = _are_equal(lhs, rhs, span)
+        return _truth_of(equal, span, negate=True) if op is BuiltinOp.NotEq else equal
     if isinstance(lhs.value, v.TupleOf) and isinstance(rhs.value, v.TupleOf) and op is BuiltinOp.Add:
         joined = v.TupleOf(lhs.value.items + rhs.value.items, written=lhs.value.written)
         v.check_size(joined, span)
@@ -345,7 +351,7 @@ def _fold(op: mixed.AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span
         raise _operand_error(sign, lhs, rhs, span) from None
     if isinstance(left_value, tuple) and isinstance(right_value, int) and op is BuiltinOp.Mul:
         return _repeat(lhs.value, right_value, span)
-    comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq) or (isinstance(left_value, str) and op in _ORDER)
+    comparison = op in _EQUALITY or (isinstance(left_value, str) and op in _ORDER)
     if any(map(_holds_dimension, (lhs.value, rhs.value))):
         raise _operand_error(sign, lhs, rhs, span)
     numbers = is_number(left_value) and is_number(right_value)
@@ -379,7 +385,7 @@ def _compare_tuples(op: mixed.AnyOp, lhs: v.Operand, rhs: v.Operand, span: Span)
     if not all(_is_number_of_call(part) for item in items for part in v.parts_of(item)):
         return None
     lengths = len(lhs.value.items), len(rhs.value.items)
-    if lengths[0] != lengths[1] and op in (BuiltinOp.Eq, BuiltinOp.NotEq):
+    if lengths[0] != lengths[1] and op in _EQUALITY:
         return v.Known(op is BuiltinOp.NotEq)
     if op is BuiltinOp.NotEq:
         equal = _compare_tuples(BuiltinOp.Eq, lhs, rhs, span)
@@ -398,6 +404,44 @@ def _compare_tuples(op: mixed.AnyOp, lhs: v.Operand, rhs: v.Operand, span: Span)
         if op is not BuiltinOp.Eq:
             before = _truth_of(binary(strict, "<" if is_less else ">", *both, span), span)
             result = apply("logical_or", span, before, result)
+    return result
+
+
+def _holds_entries(value: v.Value) -> bool:
+    """Return whether a value is, or holds, a dictionary or a set whose keys are known."""
+    inner = value.items if isinstance(value, v.TupleOf) else ()
+    return v.entries_of(value) is not None or any(map(_holds_entries, inner))
+
+
+def _are_equal(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
+    """Compare dictionaries and sets, key by key, or tuples that hold some. Raises RefusalError."""
+    one, other = v.entries_of(lhs.value), v.entries_of(rhs.value)
+    if one is None and other is None and not all(isinstance(each.value, v.TupleOf) for each in (lhs, rhs)):
+        if isinstance(lhs.value, v.Known) and isinstance(rhs.value, v.Known):
+            return v.Known(lhs.value.value == rhs.value.value)
+        equal = binary(BuiltinOp.Eq, "==", lhs, rhs, span)
+        if isinstance(equal, v.Computed) and not _is_number_of_call(equal):
+            raise _operand_error("==", lhs, rhs, span)
+        return equal
+    for side, entries in ((lhs, one), (rhs, other)):
+        if entries is None and not isinstance(side.value, v.TupleOf | v.Known):
+            raise _operand_error("==", lhs, rhs, span)
+    if one is None and other is None:
+        one, other = (dict(enumerate(each.value.items)) for each in (lhs, rhs))  # type: ignore[union-attr]  # tuples
+    if (
+        one is None
+        or other is None
+        or one.keys() != other.keys()
+        or v.is_set(lhs.value) != v.is_set(rhs.value)
+    ):
+        return v.Known(value=False)
+    result: v.Value = v.Known(value=True)
+    for key, item in one.items():
+        equal = _are_equal(v.Operand(item, lhs.span), v.Operand(other[key], rhs.span), span)
+        if isinstance(equal, v.Known) and not equal.value:
+            return equal
+        if not isinstance(equal, v.Known):
+            result = apply("logical_and", span, _truth_of(result, span), equal)
     return result
 
 

@@ -160,3 +160,28 @@ def run(x: f64):
     return grad(f)(x, 3)
 """
     assert nnmagic.compile(source, engine="numpy")(0.5) == 7.0
+
+
+@pytest.mark.machine_code
+def test_an_inner_loop_reads_one_index_from_both_ends():
+    """The index -1 is of the last element; what reads it has one more name of it."""
+    source = """
+def loss(x: Tensor[("n",), f64], t: f64) -> f64:
+    y = x.copy()
+    k = 0
+    while k < 6:
+        i = 0
+        while i < len(y) and y[i] < t:
+            y[i] = y[i] * 1.3 + y[i - 1] * 0.1 + 0.05
+            i += 1
+        k += 1
+        if y.sum() > 5:
+            break
+    return (y**3).sum() * k
+
+def f(x: Tensor[("n",), f64], t: f64):
+    return value_and_grad(loss)(x, t)
+"""
+    f, x = nnmagic.compile(source), np.array([0.1, -0.3, 0.6, 0.2])
+    wanted = [(f(x + d, 1.0)[0] - f(x - d, 1.0)[0]) / 2e-6 for d in 1e-6 * np.eye(4)]
+    np.testing.assert_allclose(f(x, 1.0)[1], wanted, rtol=1e-6, atol=1e-8)

@@ -61,3 +61,21 @@ def test_a_set_does_not_change_in_place() -> None:
         nnmagic.TinyNNError, match=r"would change a set in place[\s\S]*write s.update\(set\(y\)\)"
     ):
         nnmagic.compile(text, engine="numpy", cache=False)(X, Y)
+
+
+@pytest.mark.parametrize("y", [X, X[::-1].copy(), X + 1, X[:4], Y])
+def test_equal_sets_have_the_same_members(y: np.ndarray) -> None:
+    text = "def f(x, y):\n    return set(x) == set(y), set(x) != set(y), set(list(x)) == set(list(y))\n"
+    assert_as_in_python(text, X, y)
+
+
+@pytest.mark.parametrize("y", [1, 2])
+def test_dictionaries_are_compared_key_by_key(y: int) -> None:
+    text = """
+def f(x, y):
+    a, b, c = {"a": x, "b": [y]}, {"b": [x], "a": y}, {"a": x, "c": [y]}
+    nested = [a] == [b], ({"k": a}, 1) == ({"k": b}, 1), ({"k": a}, 1) != ({"k": c}, 1)
+    known = {1, 2} == {2, 1}, {1, 2} == {1, 3}, {"s": "x"} == {"s": "y"}, {} == {}, {"s"} == {"s": None}
+    return a == b, a != b, a == c, a != c, a == {"a": x}, {1: x} == {2: x}, nested, known
+"""
+    assert_as_in_python(text, 1, y)

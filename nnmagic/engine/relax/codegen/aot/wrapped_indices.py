@@ -40,7 +40,7 @@ def _choices_of_end(step: aot.ScalarCode) -> Iterator[tuple[aot.Register, tirx.S
         value = computed[stage.buffer] = substitute(stage.value, {}, computed)
         target = step.values[stage.buffer]
         if (
-            not isinstance(value, tirx.Select)
+            not (isinstance(stage.value, tirx.Select) and isinstance(value, tirx.Select))
             or not isinstance(target, aot.Register)
             or target.dtype != "int64"
         ):
