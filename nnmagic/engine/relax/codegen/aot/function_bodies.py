@@ -116,7 +116,9 @@ class BodyEmitter(CallEmitter):
                 if few is None and (not step.callee.is_short or step.callee in self.variables):
                     return None
                 work += few.work if few is not None else 0
-            elif isinstance(step, aot.KernelCall | aot.CopyArray | aot.ShapeCheck | aot.CloseCells):
+            elif isinstance(
+                step, aot.KernelCall | aot.CopyArray | aot.MakeArray | aot.ShapeCheck | aot.CloseCells
+            ):
                 return None
         return work
 
@@ -264,6 +266,8 @@ class BodyEmitter(CallEmitter):
             case aot.CopyArray(source=source, target=target, nbytes=nbytes):
                 chosen = self._choose_copies([target])
                 return [*chosen, copy_bytes(self.address(target), self.address(source), nbytes)]
+            case aot.MakeArray(target=target):
+                return self._choose_copies([target])
             case aot.PointAt(target=target):
                 return [store_first(self.local(target), self._address_of_element(step))]
             case aot.FunctionCall():

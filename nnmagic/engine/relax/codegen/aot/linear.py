@@ -49,6 +49,12 @@ class Linear:
             return Linear({})
         return Linear({symbol: term * factor for symbol, term in self.terms.items()}, self.constant * factor)
 
+    def over(self, other: Linear) -> int:
+        """Return the positive factor by which the sum is another one; 0 where there is none."""
+        pairs = [(self.terms.get(symbol, 0), factor) for symbol, factor in other.terms.items()]
+        quotient = next((a // b for a, b in (*pairs, (self.constant, other.constant)) if b), 1)
+        return quotient if quotient > 0 and other.times(quotient) == self else 0
+
     def substitute(self, values: Mapping[BoundedSymbol, Linear]) -> Linear:
         """Return the sum with other sums for some symbols."""
         result = Linear(

@@ -72,7 +72,7 @@ def why_serial(function: aot.NativeFunction) -> str | None:
             return "a round calls a recursive function"
         if callee.parallel is not None and callee is not function:
             return "it contains another parallel loop"
-        if any(isinstance(step, aot.KernelCall | aot.ShapeCheck) for step in callee.steps()):
+        if any(isinstance(step, aot.KernelCall | aot.MakeArray | aot.ShapeCheck) for step in callee.steps()):
             return "a round computes whole arrays"
     return None if function.workspace == 0 else "a round computes whole arrays"
 

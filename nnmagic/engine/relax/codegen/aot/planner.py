@@ -32,6 +32,7 @@ from nnmagic.engine.relax.codegen.aot.planning.arrays import (
 )
 from nnmagic.engine.relax.codegen.aot.planning.functions import FunctionPlanner
 from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
+from nnmagic.engine.relax.codegen.aot.unread_fills import drop_unread_fills
 from nnmagic.engine.relax.codegen.aot.views import point_at_parts
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, PARALLEL_LOOP, UNLIMITED
@@ -58,15 +59,23 @@ def plan_aot_program(
     # Such a program may stop in the middle, to begin anew in another way, when part of the caller's
     # array has changed already: it must not change any.
     if destinations and any(function.recursive or function.counts_rounds for function in program.functions):
-        return ProgramPlanner(module, {}, lengths).plan(name)
+        return ProgramPlanner(module, destinations, lengths, changes_arrays=False).plan(name)
     return program
 
 
 class ProgramPlanner:
     """The functions of a program that is being planned."""
 
-    def __init__(self, module: tvm.IRModule, destinations: Mapping[int, int], lengths: Sequence[int]) -> None:
+    def __init__(
+        self,
+        module: tvm.IRModule,
+        destinations: Mapping[int, int],
+        lengths: Sequence[int],
+        *,
+        changes_arrays: bool = True,
+    ) -> None:
         self.module, self.destinations, self.lengths = module, destinations, lengths
+        self.changes_arrays = changes_arrays
         self.functions: dict[ir.GlobalVar, aot.NativeFunction] = {}
         self.waiting: list[ir.GlobalVar] = []
         self.has_control = False
@@ -87,7 +96,7 @@ class ProgramPlanner:
             if not isinstance(param.ty, relax.ShapeType)
         ]
         entry = self._declare(name, function)
-        may_change = {} if entry.result_dims else self.destinations
+        may_change = self.destinations if self.changes_arrays and not entry.result_dims else {}
         destinations = {arrays[param]: result for param, result in may_change.items()}
         self.in_place = plan_in_place(
             self.module, name, self._holds_element, forwarding_position, destinations
@@ -105,7 +114,9 @@ class ProgramPlanner:
         self.program.functions = _callees_first(list(self.functions.values()))
         # The order matters: checks that are proved go first, so that the passes below see loops
         # without them.
-        decide_checks(self.program)
+        shares = decide_checks(self.program)
+        # A call that fails leaves in the caller's arrays what it has written.
+        drop_unread_fills(self.program, shares, of_results=not self.destinations)
         compute_late_values_last(self.program)
         point_at_parts(self.program)
         # It adds steps, among which the place of a call of a function in itself is found afterwards.

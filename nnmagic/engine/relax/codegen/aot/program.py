@@ -132,6 +132,13 @@ class CopyArray:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeArray:
+    """Take memory for an array, whose elements are what was there before."""
+
+    target: Storage
+
+
+@dataclass(frozen=True, slots=True)
 class PointAt:
     """Point at an element of an array, ``buffer[indices]`` in ``source``, and what follows it."""
 
@@ -319,6 +326,7 @@ Step: TypeAlias = (
     | ScalarCode
     | StoreElement
     | CopyArray
+    | MakeArray
     | PointAt
     | FunctionCall
     | Assign

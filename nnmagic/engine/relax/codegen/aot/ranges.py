@@ -18,6 +18,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     calls_nothing,
     ends_with_test,
     find_carried,
+    find_counted_loop,
     find_steps,
 )
 from nnmagic.engine.relax.codegen.aot.linear import BoundedSymbol, Linear, number, of_symbol
@@ -39,6 +40,7 @@ from nnmagic.engine.relax.codegen.aot.range_evaluator import (
 )
 from nnmagic.engine.relax.codegen.aot.size_limits import lengths_of, size_of_arrays
 from nnmagic.engine.relax.codegen.aot.symbols import Symbols
+from nnmagic.engine.relax.codegen.aot.unread_fills import Shares
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
@@ -58,8 +60,11 @@ _FEW_ROUNDS = 1 << 16
 _WINDOWS = (1, 4, 16, 64)
 
 
-def decide_checks(program: AotProgram) -> None:
-    """Remove checks that hold, and decide choices, in all functions of a program."""
+def decide_checks(program: AotProgram) -> Shares:
+    """Remove checks that hold, and decide choices, in all functions of a program.
+
+    Return the shares that the rounds of its loops have of arrays.
+    """
     separate = program.shared_functions()
     analysis = Analysis(separate)
     analysis.follow(
@@ -73,6 +78,7 @@ def decide_checks(program: AotProgram) -> None:
     for region, step, changed in analysis.edits:
         position = next(at for at, other in enumerate(region) if other is step)
         region[position : position + 1] = [] if changed is None else [changed]
+    return analysis.shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,8 @@ class Analysis(Symbols):
         self.function: aot.NativeFunction
         #: The choices that registers of the function hold.
         self.chosen: list[tuple[BoundedSymbol, aot.Register]] = []
+        #: Of the calls of counted loops: see `unread_fills`.
+        self.shares: dict[int, dict[tuple[int, int], int]] = {}
         #: What each call of a separate function gives it: its arguments, and its sizes.
         self.calls: dict[aot.NativeFunction, list[tuple[list[Known], list[Known]]]] = {}
         #: What holds of the parameters in all rounds; of each loop, what has not failed so far.
@@ -398,6 +406,7 @@ class Analysis(Symbols):
         callee = step.callee
         ends: list[_End] = []
         args = [self.of(arg) for arg in step.args]
+        self._note_shares(step, args)
         if callee in self.separate:
             extents = [RangeEvaluator(self, {}, {}).evaluate(size) for size in step.sizes]
             self.calls.setdefault(callee, []).append((args, extents))
@@ -419,6 +428,22 @@ class Analysis(Symbols):
         for at, result in enumerate(step.results):
             if isinstance(result, aot.Register) and result.dtype in LIMITS and ends:
                 self.registers[result] = self._join(result, ends, at, starts)
+
+    def _note_shares(self, step: aot.FunctionCall, args: Sequence[Known]) -> None:
+        """Note the shares that the rounds of a loop have of the arrays that it changes."""
+        callee, shares = step.callee, self.shares.setdefault(id(step), {})
+        shares.clear()
+        loop = find_counted_loop(callee) if callee.changed else None
+        known: dict[aot.Value, Known] = dict(zip(callee.parameters, args, strict=True))
+        if loop is None or known[loop.counter] != number(0):
+            return
+        limit = known[loop.limit] if loop.limit in known else self.of(loop.limit)
+        scope = RangeEvaluator(self, {}, dict(zip(callee.dims, step.sizes, strict=True)))
+        for param in callee.changed.values():
+            for axis, dim in enumerate(callee.arrays[param].shape):
+                size = scope.evaluate(as_expr(dim))
+                if isinstance(limit, Linear) and isinstance(size, Linear):
+                    shares[param, axis] = size.over(limit)
 
     def _forget(self, values: Sequence[aot.Value]) -> None:
         for value in values:

@@ -52,7 +52,7 @@ def written_storage(step: aot.Step) -> Iterator[aot.Storage]:
             yield from (value for value in results if isinstance(value, aot.Storage))
             if not isinstance(frame.nbytes, int) or frame.nbytes:
                 yield frame
-        case aot.CopyArray(target=target) | aot.StoreElement(storage=target):
+        case aot.CopyArray(target=target) | aot.MakeArray(target=target) | aot.StoreElement(storage=target):
             yield target
 
 
@@ -69,7 +69,7 @@ def written_values(step: aot.Step) -> Iterator[aot.Value]:
             yield from (target for target, _ in pairs)
         case aot.PointAt(target=target) | aot.CopyArray(target=target) | aot.StoreElement(storage=target):
             yield target
-        case aot.MakeCell(target=target) | aot.ReadCell(target=target):
+        case aot.MakeArray(target=target) | aot.MakeCell(target=target) | aot.ReadCell(target=target):
             yield target
         case aot.CloseCells(target=target, size=size):
             yield from (target, size)

@@ -169,7 +169,7 @@ class _Memory:
                 values = args[reads:] or args[-1:]
             case aot.StoreElement(storage=storage):
                 values = (storage,)
-            case aot.CopyArray(target=target):
+            case aot.CopyArray(target=target) | aot.MakeArray(target=target):
                 values = (target,)
             case aot.FunctionCall(callee=callee, args=args, results=results):
                 pairs = zip(args, callee.parameters, strict=True)

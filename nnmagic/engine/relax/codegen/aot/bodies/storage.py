@@ -39,15 +39,8 @@ class StorageEmitter(EndsEmitter):
     def _declare_copies(self) -> None:
         """Declare a pointer for each temporary with several copies: to the one that is written."""
         for step in self.function.steps():
-            match step:
-                case aot.KernelCall(args=args, reads=reads):
-                    written: Sequence[aot.Value] = args[reads:]
-                case aot.FunctionCall(results=results):
-                    written = results
-                case _:
-                    continue
-            for value in written:
-                if isinstance(value, aot.Storage) and (value.copies > 1 or value.on_heap):
+            for value in written_storage(step):
+                if value.copies > 1 or value.on_heap:
                     self.local(value)
 
     def _choose_copies(self, values: Sequence[aot.Value]) -> list[Stmt]:
