@@ -39,7 +39,7 @@ def find_invariant_elements(
     }
     if not stored or not all(isinstance(step, PLAIN) for step in aot.steps_of(counted.round)):
         return
-    indices = Indices(loop, counted)
+    indices = Indices(loop, counted, from_end=True)
     for storage in stored:
         accesses = list(_accesses(counted.round, storage))
         certain: aot.Region = [step for step in counted.round if not isinstance(step, aot.Branch)]

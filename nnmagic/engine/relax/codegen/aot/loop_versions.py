@@ -149,10 +149,14 @@ def _chooses_integers_of_last_round(steps: Sequence[aot.Step], indices: Indices)
 
 
 class Indices:
-    """The integers of a loop as sums of its counter and of what its rounds do not change."""
+    """The integers of a loop as sums of its counter and of what its rounds do not change.
 
-    def __init__(self, loop: aot.NativeFunction, counted: CountedLoop) -> None:
+    from_end: whether an index that is counted from the end if it is negative may be so; it is no sum then.
+    """
+
+    def __init__(self, loop: aot.NativeFunction, counted: CountedLoop, *, from_end: bool = False) -> None:
         carried = find_carried(loop)
+        self.from_end = from_end
         self.counter = counted.counter
         self.sums: dict[aot.Register, Affine] = {
             param: Affine({param: 1})
@@ -204,7 +208,7 @@ class Indices:
                     a, b = (a, b) if a.terms else (b, a)
                     return None if b.terms else Affine({}).plus(a, b.constant)
                 return a.plus(b, 1 if isinstance(expr, tirx.Add) else -1)
-        index = self.from_start(expr, step)
+        index = None if self.from_end else self.from_start(expr, step)
         return None if index is None else self.evaluate(index, step)
 
     def from_start(self, expr: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> PrimExpr | None:

@@ -219,3 +219,19 @@ def f(x: Tensor[("n",), f64], at: i64, rounds: i64):
         np.testing.assert_array_equal(got, expected)
     if not rounds:
         np.testing.assert_array_equal(f(x, 9, 0)[2], x)  # of no element
+
+
+@pytest.mark.parametrize("index", ["i - 1", "i - n", "n - 2 - i"])
+def test_an_element_that_registers_hold_may_be_counted_from_the_end(index: str) -> None:
+    source = f"""
+def f(n: i64, w: i64):
+    a = np.ones(n)
+    for i in range(n - 1):
+        for j in range(w):
+            a[{index}] = j + 2 + i
+    return a
+"""
+    f, scope = nnmagic.compile(source, cache=False, namespace={"np": np}), {"np": np, "i64": int}
+    exec(source, scope)
+    for n in (1, 4, 9):
+        np.testing.assert_array_equal(f(n, 3), scope["f"](n, 3))  # type: ignore[operator]
