@@ -1,4 +1,4 @@
-"""Leave out the kernels that fill an array before a loop that stores all of its elements.
+"""Leave out what fills an array before a loop that stores all of its elements.
 
 ``out = np.empty(n)`` is an array of zeros. Nobody sees these if a counted loop stores each element before
 anything reads it; the array is memory of any content then. (Compilers call the fill a dead store.)
@@ -32,7 +32,7 @@ _MOST_STORES = 64
 
 
 def drop_unread_fills(program: AotProgram, shares: Shares, *, of_results: bool) -> None:
-    """Replace the kernels whose result a loop overwrites by the memory for it.
+    """Replace kernels and copies that a loop overwrites by the memory for their array.
 
     of_results: also where that may be memory of the caller.
     """
@@ -40,17 +40,27 @@ def drop_unread_fills(program: AotProgram, shares: Shares, *, of_results: bool) 
         ends = (aot.Exit, aot.Assign, aot.NextRound)
         kept = [] if of_results else [step for step in function.steps() if isinstance(step, ends)]
         for region in aot.regions_of(function.body):
-            for at, step in enumerate(region):
+            # The last first: an array is copied where another is to hold the same zeros.
+            for at, step in reversed(list(enumerate(region))):
+                array = _filled(step, program)
                 if (
-                    isinstance(step, aot.KernelCall)
-                    and len(step.args) == step.reads + 1
-                    and isinstance(array := step.args[-1], aot.Storage)
+                    array is not None
                     and not any(_takes(end, array) for end in kept)
                     and _is_overwritten(array, region[at + 1 :], shares)
-                    # What a kernel calls may fail, or draw numbers.
-                    and not collect(ir.Call, program.kernels[step.kernel].body)
                 ):
                     region[at] = aot.MakeArray(array)
+
+
+def _filled(step: aot.Step, program: AotProgram) -> aot.Storage | None:
+    """Return the array that a step writes as a whole, if it does nothing else."""
+    match step:
+        case aot.CopyArray(target=target):
+            return target
+        case aot.KernelCall(kernel=kernel, args=(*_, aot.Storage() as array), reads=reads):
+            # What a kernel calls may fail, or draw numbers.
+            is_plain = len(step.args) == reads + 1 and not collect(ir.Call, program.kernels[kernel].body)
+            return array if is_plain else None
+    return None
 
 
 def _is_overwritten(array: aot.Storage, after: Sequence[aot.Step], shares: Shares) -> bool:
@@ -79,7 +89,11 @@ def _stores_all(
     at_end = (step for step in aot.steps_of(loop.end) if not isinstance(step, aot.Exit))
     if not isinstance(param, aot.Storage) or param in carried or any(_takes(step, param) for step in at_end):
         return False
-    params = {arg: own for arg, own in zip(call.args, callee.parameters, strict=True) if own not in carried}
+    params = {
+        arg: own
+        for arg, own in zip(call.args, callee.parameters, strict=True)
+        if isinstance(own, aot.Register) and own not in carried
+    }
     at = {axis: params[register] for axis, register in fixed.items() if register in params}
     if len(at) < len(fixed):
         return False
