@@ -17,7 +17,7 @@ from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import check_holders
 from nnmagic.tinynn.elaborate.operand_memory import shares_memory
-from nnmagic.tinynn.elaborate.optional_values import kept
+from nnmagic.tinynn.elaborate.optional_values import kept, may_be_none
 from nnmagic.tinynn.elaborate.shared_memory import (
     A_CONSTANT,
     ANY_MEMORY,
@@ -155,6 +155,8 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
         update_destination(ctx, stmt)
         return
     before = ctx.environment.bindings.locals.get(name, v.FAILED)
+    if isinstance(before, v.TupleOf) and may_be_none(before):
+        before = before.items[1]
     outer, ctx.updating = ctx.updating, stmt.rhs
     try:
         value = v.Operand(ctx.evaluate(stmt.rhs), span)

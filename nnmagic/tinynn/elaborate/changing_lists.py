@@ -281,7 +281,11 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
             begin, end = others
             live = _first_rows(rows, begin, end, span)
             ctx.memory.hold(live.expr, ctx.memory.of_expr(rows.expr))
-            return v.ListOfRows(live, columns=growth.columns)
+            whole = v.ListOfRows(live, columns=growth.columns)
+            if expr.kind == "whole":
+                own = growing_lists.whole_list(ctx, growth)
+                ctx.merged_lists[id(whole)] = (whole,), frozenset((id(whole), own))
+            return whole
 
 
 def source_of(expr: tree.ListPart) -> str:

@@ -173,10 +173,19 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
         message = f"the items of `{growth.name}` have different types"
         notes = (Note(f"this is {format_type(item.type)}, others are {format_type(wanted)}", span),)
         raise v.RefusalError(message, span, notes=notes, hint="give all of them one shape and one dtype")
+    for other, value in ctx.environment.bindings.locals.items():
+        if whole_list(ctx, growth) in ctx.identities(value):
+            message = f"`{growth.name}` and `{other}` are one list here, which Python would change in both"
+            raise v.RefusalError(message, span, hint=f"copy it before: {other} = list({growth.name})")
     place = v.Operand(ctx.evaluate(stmt.index), span)
     held = ctx.memory.of_value(rows) | _held_by(ctx, given.value)
     changed = set_elements(v.Operand(rows, span), [place], v.Operand(item, span), span)
     ctx.environment.bindings.bind(growth.rows, rows_as(growth, _hold(ctx, growth, changed, held)), span)
+
+
+def whole_list(ctx: Elaboration, growth: Growth) -> object:
+    """Return the identity of a list that changes in a loop, until it does."""
+    return growth.rows, ctx.environment.bindings.versions.get(growth.rows)
 
 
 def rows_as(growth: Growth, rows: v.Computed) -> v.Computed | v.ListOfRows:

@@ -81,6 +81,7 @@ def plan_joins(ctx: Elaboration, branches: Sequence[v.Bindings], span: Span) -> 
         bindings.spans[name] = spans[0]
         if not list(types_of(plan)):
             bindings.locals[name] = rebuild(plan, iter(()))
+            ctx.note_merged_lists(bindings.locals[name], assigned)
         elif name in live or is_state(name):
             plans[name] = plan
         else:

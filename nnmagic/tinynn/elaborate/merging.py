@@ -192,8 +192,9 @@ def _widen_with_none(plan: MergePlan, value: v.Value) -> MergePlan | None:
 def _may_be_absent(plan: MergePlan) -> bool:
     """Return whether zeros can stand for the values of a plan."""
     match plan:
-        case Items(items=items, record=None, is_list=False, is_hashed=False):
-            return all(map(_may_be_absent, items))
+        case Items(items=items, record=None, is_list=False, is_hashed=False, written=written):
+            is_list = not items or written == "list"  # which other names may show
+            return not is_list and all(map(_may_be_absent, items))
         case Expression(type=ty.TensorType(shape=shape)):
             return all(isinstance(size, int) or size == ty.ANY for size in shape)
     return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from synr import ast
 
@@ -66,6 +66,11 @@ def elaborate_operation(ctx: Elaboration, expr: ast.Call, apply: Apply) -> v.Val
 
 _IDENTITY = (tree.ExtraOp.Is, tree.ExtraOp.IsNot)
 _EQUALITY = (ast.BuiltinOp.Eq, ast.BuiltinOp.NotEq)
+
+
+def _refuse_identity(span: Span) -> NoReturn:
+    message = "nothing says whether a value that may be None is one object with another"
+    raise v.RefusalError(message, span, hint="ask whether it is None, and compare with ==")
 
 
 def _asks_for_none(expr: ast.Call) -> bool:
@@ -141,6 +146,8 @@ def binary_operation(
                     given = replace(operand, value=operand.value.items[0])  # type: ignore[union-attr]  # a tuple
                     is_asked = op in (tree.ExtraOp.Is, ast.BuiltinOp.Eq)
                     return negate(given, span) if is_asked else given.value
+                if may_be:
+                    _refuse_identity(span)
         if op in _IDENTITY:
             return identity(SIGNS[op], lhs, rhs, span)
         if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):

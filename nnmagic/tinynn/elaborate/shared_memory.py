@@ -91,9 +91,9 @@ class SharedMemory:
                     return (self.bound[node],)
                 tokens.add(ANY_MEMORY)
                 return ()
-            case ir.Call(op=ir.OpRef(), args=args):
-                # A view shares its operand's memory, as NumPy's slices and transposes do.
-                if Trait.VIEW in traits_of(node):
+            case ir.Call(op=ir.OpRef(name=name), args=args):
+                # A view shares its operand's memory, as NumPy's slices do; what is checked is the operand.
+                if Trait.VIEW in traits_of(node) or name == "python.require":
                     return args[:1]
                 tokens.add(node)
                 return ()

@@ -113,3 +113,30 @@ def test_what_is_not_there_raises(text: str, message: str) -> None:
     function = nnmagic.compile(f"def f(x, k):\n    {text}\n", engine="numpy", cache=False)
     with pytest.raises(ValueError, match=message):
         function(X, 2)
+
+
+SHARED = {
+    "a view": "y = x.copy()\nr = None\nfor i in range(2):\n    if r is None:\n        r = y[i:]\n"
+    "    else:\n        r += 1\nreturn y",
+    "the caller's array": "r = None\nfor i in range(k):\n    if i == 1:\n        r = x\n"
+    "if r is not None:\n    r += 1\nreturn x",
+    "a list": "b, r = [], None\nfor i in range(k):\n    if r is None:\n        r = b\n    b.append(i)\n"
+    "return len(r)",
+    "a list of paths": "b = [k, 1]\nif k > 1:\n    r = b\nelse:\n    r = b\nb.append(3)\nreturn len(r)",
+    "a list in rounds": "b, n = [], 0\nfor v in x:\n    r = b\n    b.append(v)\n    n += len(r)\nreturn n",
+}
+
+
+@pytest.mark.parametrize("body", SHARED.values(), ids=SHARED)
+def test_what_names_share_is_not_lost(body: str) -> None:
+    text = "def f(x, k):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
+    message = "share memory|shares memory|is the array that|holds the list|are one list"
+    with pytest.raises(nnmagic.TinyNNError, match=message):
+        nnmagic.compile(text, engine="numpy", cache=False)(X, 2)
+
+
+def test_what_may_be_none_is_no_known_object() -> None:
+    loop = "for v in x:\n        if v > 2:\n            r = False"
+    text = f"def f(x):\n    r = None\n    {loop}\n    return r is False\n"
+    with pytest.raises(nnmagic.TinyNNError, match="branches leave it"):
+        nnmagic.compile(text, engine="numpy", cache=False)(X)
