@@ -427,7 +427,7 @@ def _are_equal(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
         if entries is None and not isinstance(side.value, v.TupleOf | v.Known):
             raise _operand_error("==", lhs, rhs, span)
     if one is None and other is None:
-        one, other = (dict(enumerate(each.value.items)) for each in (lhs, rhs))  # type: ignore[union-attr]  # tuples
+        one, other = (dict(enumerate(each.value.items)) for each in (lhs, rhs))  # type: ignore[union-attr, assignment]  # tuples
     if (
         one is None
         or other is None
@@ -441,7 +441,7 @@ def _are_equal(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
         if isinstance(equal, v.Known) and not equal.value:
             return equal
         if not isinstance(equal, v.Known):
-            result = apply("logical_and", span, _truth_of(result, span), equal)
+            result = apply("logical_and", span, _truth_of(result, span), _truth_of(equal, span))
     return result
 
 
