@@ -183,7 +183,7 @@ def _sorted(call: Arguments) -> v.Value:
     ]
     result = f"zip({', '.join(taken)})" if zipped else f"list({taken[0]})"
     order = f"    keys = asarray({keys})" + (_BACK if reverse else _ORDER)
-    given = (call.given.get("keys", v.Operand(v.Known(None), call.span)),)
+    given: tuple[v.Operand, ...] = (call.given.get("keys", v.Operand(v.Known(None), call.span)),)
     key_names = ["keys"]
     if zipped and all(map(_holds_numbers, parts)):
         result = f"[item for item in {result}]"
