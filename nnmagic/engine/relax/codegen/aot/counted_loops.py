@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
+from nnmagic.engine.relax.codegen.aot.step_operands import values_read
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 
@@ -52,7 +53,14 @@ def find_counted_loop(function: aot.NativeFunction) -> CountedLoop | None:
     if limit in find_carried(function) or find_steps(function).get(counter) != 1:
         return None
     is_innermost = all(isinstance(step, PLAIN) for step in aot.steps_of(branch.then))
-    return CountedLoop(counter, limit, branch.then, branch.other, is_innermost)
+    round_, end = (_with_test(test, branch.condition, region) for region in (branch.then, branch.other))
+    return CountedLoop(counter, limit, round_, end, is_innermost)
+
+
+def _with_test(test: aot.ScalarCode, condition: aot.Value, region: aot.Region) -> aot.Region:
+    """Return a region behind the test of its loop, if it reads the outcome: no other step computes that."""
+    reads = any(condition in values_read(step) for step in aot.steps_of(region))
+    return [test, *region] if reads else region
 
 
 def calls_nothing(body: aot.Region) -> bool:

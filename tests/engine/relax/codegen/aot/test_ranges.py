@@ -235,3 +235,30 @@ def f(n: i64, w: i64):
     exec(source, scope)
     for n in (1, 4, 9):
         np.testing.assert_array_equal(f(n, 3), scope["f"](n, 3))  # type: ignore[operator]
+
+
+@pytest.mark.machine_code
+def test_a_round_asks_once_more_what_its_loop_asks():
+    """Both are the same value: a loop that counts does not compute it in each round."""
+    source = """
+def f(x: Tensor[("n",), i64], y: Tensor[("n",), f32]):
+    n, s, c = len(x), 0, 0
+    z = np.zeros(n, np.float32)
+    for i in range(n):
+        if i < n and i >= -1:
+            s += x[i] * 2
+        c += i < n
+        z[i] = y[i] * 2 if i < n else -1
+    for i in range(n):
+        for j in range(i):
+            if i < n and j < i:
+                s += x[i] * x[j]
+    return s, c, z
+"""
+    f = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    for n in (0, 1, 2, 9, 40):
+        x, y = np.arange(n) % 7, np.arange(n, dtype=np.float32)
+        pairs = sum(int(x[i] * x[j]) for i in range(n) for j in range(i))
+        s, c, z = f(x, y)
+        assert (s, c) == (2 * x.sum() + pairs, n)
+        np.testing.assert_array_equal(z, 2 * y)
