@@ -197,6 +197,7 @@ WITHOUT_ROW = {
     **dict.fromkeys(("int", "float", "bool", "len"), "of one number"),
     **dict.fromkeys(("empty", "empty_like", "ndarray"), "any result is right"),
     **dict.fromkeys(("mgrid", "ogrid"), "indexed: meshgrid has a row"),
+    **dict.fromkeys(("chr", "str"), "a string that is known at compile time"),
     **dict.fromkeys(("c_", "r_"), "indexed: concatenate has a row"),
     **dict.fromkeys(
         (

@@ -313,7 +313,7 @@ def test_metadata_of_other_libraries_is_left_to_them() -> None:
     ("annotation", "message"),
     [
         ("npt.NDArray[np.object_]", "`np.object_` is the NumPy dtype object_, which a cell cannot use"),
-        ("npt.NDArray[str]", "`str` is not a TinyNN type"),
+        ("npt.NDArray[str]", "the elements of an array cannot be the function str"),
         ("np.ndarray[np.float32]", "`ndarray` is not subscripted like this"),
         ("Annotated[Tensor]", "`Annotated` is not subscripted like this"),
         ("npt.NDArray['float32']", "the elements of an array cannot be the string 'float32'"),
