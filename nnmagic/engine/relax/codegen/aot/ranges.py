@@ -18,7 +18,6 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     calls_nothing,
     ends_with_test,
     find_carried,
-    find_counted_loop,
     find_steps,
 )
 from nnmagic.engine.relax.codegen.aot.linear import BoundedSymbol, Linear, number, of_symbol
@@ -38,9 +37,9 @@ from nnmagic.engine.relax.codegen.aot.range_evaluator import (
     Truth,
     merge_truths,
 )
-from nnmagic.engine.relax.codegen.aot.size_limits import lengths_of, size_of_arrays
+from nnmagic.engine.relax.codegen.aot.size_limits import common_arguments, lengths_of, size_of_arrays
 from nnmagic.engine.relax.codegen.aot.symbols import Symbols
-from nnmagic.engine.relax.codegen.aot.unread_fills import Shares
+from nnmagic.engine.relax.codegen.aot.unread_fills import Shares, find_shares
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
@@ -74,7 +73,7 @@ def decide_checks(program: AotProgram) -> Shares:
     # must have been followed before.
     for function in reversed(separate):  # callers first
         sizes = {dim: size_of_arrays(function, dim) for dim in function.dims}
-        analysis.follow(function, analysis.args_of_all_calls(function, sizes), sizes)
+        analysis.follow(function, common_arguments(function, analysis.calls.get(function, []), sizes), sizes)
     for region, step, changed in analysis.edits:
         position = next(at for at, other in enumerate(region) if other is step)
         region[position : position + 1] = [] if changed is None else [changed]
@@ -103,7 +102,7 @@ class Analysis(Symbols):
         #: The choices that registers of the function hold.
         self.chosen: list[tuple[BoundedSymbol, aot.Register]] = []
         #: Of the calls of counted loops: see `unread_fills`.
-        self.shares: dict[int, dict[tuple[int, int], int]] = {}
+        self.shares: dict[int, Mapping[tuple[int, int], int]] = {}
         #: What each call of a separate function gives it: its arguments, and its sizes.
         self.calls: dict[aot.NativeFunction, list[tuple[list[Known], list[Known]]]] = {}
         #: What holds of the parameters in all rounds; of each loop, what has not failed so far.
@@ -115,26 +114,6 @@ class Analysis(Symbols):
         self.begun = 0
 
     # Functions and regions
-
-    def args_of_all_calls(self, function: aot.NativeFunction, sizes: Mapping[Var, Linear]) -> list[Known]:
-        """Return what all calls of a function have in common: an argument is a size, or a number."""
-        args: list[Known] = [None] * len(function.parameters)
-        calls = self.calls.get(function, [])
-        if function.recursive or function.recursion is not None:
-            # A recursive call is followed inside of its own function, where its arguments are not
-            # known yet.
-            return args  # it calls itself with others
-        for at in range(len(args)):
-            bounds = [intervals[at] for intervals, _ in calls]
-            first = next(iter(bounds), None)
-            if not isinstance(first, Linear):
-                continue
-            if not first.terms and all(value == first for value in bounds):
-                args[at] = first
-            for number_, dim in enumerate(function.dims):
-                if all(intervals[at] == extents[number_] for intervals, extents in calls):
-                    args[at] = sizes[dim]
-        return args
 
     def follow(
         self, function: aot.NativeFunction, args: Sequence[Known], sizes: Mapping[Var, Linear]
@@ -406,7 +385,7 @@ class Analysis(Symbols):
         callee = step.callee
         ends: list[_End] = []
         args = [self.of(arg) for arg in step.args]
-        self._note_shares(step, args)
+        self.shares[id(step)] = find_shares(self, step, args)
         if callee in self.separate:
             extents = [RangeEvaluator(self, {}, {}).evaluate(size) for size in step.sizes]
             self.calls.setdefault(callee, []).append((args, extents))
@@ -428,22 +407,6 @@ class Analysis(Symbols):
         for at, result in enumerate(step.results):
             if isinstance(result, aot.Register) and result.dtype in LIMITS and ends:
                 self.registers[result] = self._join(result, ends, at, starts)
-
-    def _note_shares(self, step: aot.FunctionCall, args: Sequence[Known]) -> None:
-        """Note the shares that the rounds of a loop have of the arrays that it changes."""
-        callee, shares = step.callee, self.shares.setdefault(id(step), {})
-        shares.clear()
-        loop = find_counted_loop(callee) if callee.changed else None
-        known: dict[aot.Value, Known] = dict(zip(callee.parameters, args, strict=True))
-        if loop is None or known[loop.counter] != number(0):
-            return
-        limit = known[loop.limit] if loop.limit in known else self.of(loop.limit)
-        scope = RangeEvaluator(self, {}, dict(zip(callee.dims, step.sizes, strict=True)))
-        for param in callee.changed.values():
-            for axis, dim in enumerate(callee.arrays[param].shape):
-                size = scope.evaluate(as_expr(dim))
-                if isinstance(limit, Linear) and isinstance(size, Linear):
-                    shares[param, axis] = size.over(limit)
 
     def _forget(self, values: Sequence[aot.Value]) -> None:
         for value in values:

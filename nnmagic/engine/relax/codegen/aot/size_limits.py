@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.linear import MOST, BoundedSymbol, Linear, of_symbol
-from nnmagic.engine.relax.codegen.aot.range_evaluator import RangeEvaluator
+from nnmagic.engine.relax.codegen.aot.range_evaluator import Known, RangeEvaluator
 from nnmagic.engine.relax.codegen.aot.step_operands import written_storage
 from nnmagic.engine.relax.codegen.aot.symbols import Symbols
 from nnmagic.engine.relax.tir.builders import as_expr
@@ -52,3 +54,30 @@ def size_of_arrays(function: aot.NativeFunction, dim: Var) -> Linear:
             )
             high = min(high, (_MOST_ADDRESSES if is_only else MOST) // NUMPY_DTYPES[array.dtype].itemsize)
     return of_symbol(BoundedSymbol(0, high))
+
+
+def common_arguments(
+    function: aot.NativeFunction,
+    calls: Sequence[tuple[Sequence[Known], Sequence[Known]]],
+    sizes: Mapping[Var, Linear],
+) -> list[Known]:
+    """Return what all calls of a function have in common: an argument is a size, or a number.
+
+    calls: the arguments of each, and the sizes that it gives.
+    """
+    args: list[Known] = [None] * len(function.parameters)
+    if function.recursive or function.recursion is not None:
+        # A recursive call is followed inside of its own function, where its arguments are not
+        # known yet.
+        return args  # it calls itself with others
+    for at in range(len(args)):
+        bounds = [intervals[at] for intervals, _ in calls]
+        first = next(iter(bounds), None)
+        if not isinstance(first, Linear):
+            continue
+        if not first.terms and all(value == first for value in bounds):
+            args[at] = first
+        for place, dim in enumerate(function.dims):
+            if all(intervals[at] == extents[place] for intervals, extents in calls):
+                args[at] = sizes[dim]
+    return args

@@ -16,8 +16,11 @@ from tvm import ir
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_counted_loop
+from nnmagic.engine.relax.codegen.aot.linear import Linear, number
 from nnmagic.engine.relax.codegen.aot.loop_versions import Affine, Indices
+from nnmagic.engine.relax.codegen.aot.range_evaluator import Known, RangeEvaluator
 from nnmagic.engine.relax.codegen.aot.step_operands import values_read, written_values
+from nnmagic.engine.relax.codegen.aot.symbols import Symbols
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, static_int
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
@@ -29,6 +32,25 @@ Shares: TypeAlias = Mapping[int, Mapping[tuple[int, int], int]]
 
 #: The stores of a round to one array that are followed.
 _MOST_STORES = 64
+
+
+def find_shares(
+    symbols: Symbols, step: aot.FunctionCall, args: Sequence[Known]
+) -> Mapping[tuple[int, int], int]:
+    """Return the shares that the rounds of a loop have of the arrays that it changes."""
+    callee, shares = step.callee, dict[tuple[int, int], int]()
+    loop = find_counted_loop(callee) if callee.changed else None
+    known: dict[aot.Value, Known] = dict(zip(callee.parameters, args, strict=True))
+    if loop is None or known[loop.counter] != number(0):
+        return shares
+    limit = known[loop.limit] if loop.limit in known else symbols.of(loop.limit)
+    scope = RangeEvaluator(symbols, {}, dict(zip(callee.dims, step.sizes, strict=True)))
+    for param in callee.changed.values():
+        for axis, dim in enumerate(callee.arrays[param].shape):
+            size = scope.evaluate(as_expr(dim))
+            if isinstance(limit, Linear) and isinstance(size, Linear):
+                shares[param, axis] = size.over(limit)
+    return shares
 
 
 def drop_unread_fills(program: AotProgram, shares: Shares, *, of_results: bool) -> None:
