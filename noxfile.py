@@ -120,7 +120,7 @@ def wheel(session: nox.Session) -> None:
 @nox.session(name="test-runtime")
 def test_runtime(session: nox.Session) -> None:
     """Build nnmagic-runtime, install it alone in a new environment, and run there what nnmagic saves."""
-    install(session, ["--editable", ".", "--group", "pytest"], ["build>=1.2"])
+    install(session, ["--editable", ".[linalg]", "--group", "pytest"], ["build>=1.2"])
     dist = Path(session.create_tmp()) / "dist"
     session.run("python", "-m", "build", "--outdir", str(dist), "runtime")
     folder = Path(session.virtualenv.location).with_name("runtime-clean")
