@@ -260,22 +260,29 @@ def _updated(call: py.Call, name: str, inner: Mapping[int, py.expr]) -> Iterator
     yield _at(call, py.parse(text.format(index, value, copy=name)).body[0])
 
 
-def _pops_in(node: py.AST) -> Iterator[py.Call]:
-    """Yield the calls of ``pop`` and ``popleft`` in the order in which Python makes them."""
+def _calls_in(node: py.AST) -> Iterator[py.Call]:
+    """Yield the calls in the order in which Python makes them; not those of functions and comprehensions."""
     if isinstance(node, py.Lambda | py.ListComp | py.GeneratorExp | py.SetComp | py.DictComp):
         return
     for child in py.iter_child_nodes(node):
-        yield from _pops_in(child)
-    match node:
-        case py.Call(func=py.Attribute(attr="pop", value=py.Name()), args=args, keywords=[]) if len(
-            args
-        ) < 3 and not any(_pops(part) for arg in args for part in py.walk(arg)):
-            yield node
-        case py.Call(func=py.Attribute(attr="popleft", value=py.Name()), args=[], keywords=[]):
-            yield node
-        case py.Call(args=args) if gives_item(node):
-            if not any(_pops(part) for each in args for part in py.walk(each)):
-                yield node
+        yield from _calls_in(child)
+    if isinstance(node, py.Call):
+        yield node
+
+
+def _pops_in(node: py.AST) -> Iterator[py.Call]:
+    """Yield the calls of ``pop`` and ``popleft`` in the order in which Python makes them."""
+    for call in _calls_in(node):
+        match call:
+            case py.Call(func=py.Attribute(attr="pop", value=py.Name()), args=args, keywords=[]) if len(
+                args
+            ) < 3 and not any(_pops(part) for arg in args for part in py.walk(arg)):
+                yield call
+            case py.Call(func=py.Attribute(attr="popleft", value=py.Name()), args=[], keywords=[]):
+                yield call
+            case py.Call(args=args) if gives_item(call):
+                if not any(_pops(part) for each in args for part in py.walk(each)):
+                    yield call
 
 
 def _pops(node: py.AST) -> bool:
@@ -343,16 +350,15 @@ def _setdefaults_in(inside: py.AST) -> list[tuple[py.stmt, py.Call]]:
 
 
 def _calls_of_setdefault(node: py.AST) -> Iterator[py.Call]:
-    if isinstance(node, py.Lambda | py.ListComp | py.GeneratorExp | py.SetComp | py.DictComp):
-        return
-    for child in py.iter_child_nodes(node):
-        yield from _calls_of_setdefault(child)
-    match node:
-        case py.Call(
-            func=py.Attribute(attr="setdefault" | "__missing__", value=py.Name()), args=[key, _], keywords=[]
-        ):
-            if _is_place(key):
-                yield node
+    for call in _calls_in(node):
+        match call:
+            case py.Call(
+                func=py.Attribute(attr="setdefault" | "__missing__", value=py.Name()),
+                args=[key, _],
+                keywords=[],
+            ):
+                if _is_place(key):
+                    yield call
 
 
 def _with_default(call: py.Call) -> py.stmt:
