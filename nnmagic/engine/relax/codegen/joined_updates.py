@@ -23,7 +23,7 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 def join_updates(module: tvm.IRModule) -> tvm.IRModule:
     """Return a module in which such assignments may be fused; kernels are annotated with their patterns."""
     kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
-    if sum(ASSIGNS_MOST in (kernel.attrs or {}) for kernel in kernels.values()) == 0:
+    if not any(ASSIGNS_MOST in (kernel.attrs or {}) for kernel in kernels.values()):
         return module
     changed = {
         var: rewrite(function, [(relax.SeqExpr, lambda sequence: _join(sequence, kernels))])
@@ -36,18 +36,18 @@ def join_updates(module: tvm.IRModule) -> tvm.IRModule:
 def _join(sequence: relax.SeqExpr, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> relax.SeqExpr:
     bindings = [binding for block in sequence.blocks for binding in block.bindings]
     values = {binding.var: binding.value for binding in bindings}
-    joined: dict[int, RelaxExpr] = {}
+    joined: dict[RelaxExpr, RelaxExpr] = {}
     for position, binding in enumerate(bindings):
         if _is_kept_apart(binding.value, kernels):
             (before,) = binding.value.args[1].fields
             follows = _is_only_for_next(binding.var, bindings[position + 1 :], sequence.body, kernels)
             if follows and before in values and _assigns_most(values[before], kernels):
-                joined[hash(binding.var)] = before
+                joined[binding.var] = before
     if not joined:
         return sequence
     blocks = []
     for block in sequence.blocks:
-        kept = [binding for binding in block.bindings if hash(binding.var) not in joined]
+        kept = [binding for binding in block.bindings if binding.var not in joined]
         blocks.append(type(block)([_with_operands(binding, joined) for binding in kept], block.span))
     changed = relax.SeqExpr(blocks, sequence.body)
     relax.expr._update_type(changed, sequence.ty)
@@ -62,13 +62,13 @@ def _is_only_for_next(
 ) -> bool:
     """Return whether an array is read for the next assignment to it alone, by element-wise kernels."""
     reads = {array}
-    for binding in following:
+    for position, binding in enumerate(following):
         used = set(relax.analysis.free_vars(binding.value))
         if reads.isdisjoint(used):
             continue
         value = binding.value
         if _assigns_most(value, kernels) and value.args[1].fields[0].same_as(array):
-            rest = following[following.index(binding) + 1 :]
+            rest = following[position + 1 :]
             return reads.isdisjoint(relax.analysis.free_vars(result)) and not any(
                 not reads.isdisjoint(relax.analysis.free_vars(each.value)) for each in rest
             )
@@ -94,10 +94,10 @@ def _assigns_most(value: RelaxExpr, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc
     return ASSIGNS_MOST in attrs and int(attrs["op_pattern"]) <= INJECTIVE
 
 
-def _with_operands(binding: RelaxExpr, joined: Mapping[int, RelaxExpr]) -> RelaxExpr:
+def _with_operands(binding: RelaxExpr, joined: Mapping[RelaxExpr, RelaxExpr]) -> RelaxExpr:
     """Return the binding of a call that reads other variables."""
     call = binding.value
-    if not _is_call(call) or not any(hash(field) in joined for field in call.args[1].fields):
+    if not _is_call(call) or not any(field in joined for field in call.args[1].fields):
         return binding
-    fields = relax.Tuple([joined.get(hash(field), field) for field in call.args[1].fields])
+    fields = relax.Tuple([joined.get(field, field) for field in call.args[1].fields])
     return relax.VarBinding(binding.var, with_parts(call, [call.args[0], fields, *call.args[2:]], call.attrs))
