@@ -117,6 +117,23 @@ def wheel(session: nox.Session) -> None:
     session.run(python, str(runner), str(notebook), external=True)
 
 
+@nox.session
+def binder(session: nox.Session) -> None:
+    """Run notebooks in what binder/ installs, beside JupyterLab: posargs, or the quickstart and three more.
+
+    What conda installs there, the notebooks on PyTorch and C need.
+    """
+    folder = Path(session.virtualenv.location).with_name("binder-clean")
+    session.run("python", "-m", "venv", "--clear", str(folder))
+    install(session, ["--upgrade", "jupyterlab==4.*"], folder=folder)
+    session.env["PATH"] = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    session.run("bash", "binder/postBuild", external=True)
+    notebooks = session.posargs or [
+        f"examples/{name}.ipynb" for name in ("quickstart", "digits", "models", "reading_relay")
+    ]
+    session.run(str(python_of(folder)), "tools/run_notebook.py", *notebooks, external=True)
+
+
 @nox.session(name="test-runtime")
 def test_runtime(session: nox.Session) -> None:
     """Build nnmagic-runtime, install it alone in a new environment, and run there what nnmagic saves."""

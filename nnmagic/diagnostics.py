@@ -14,6 +14,9 @@ from typing import ClassVar
 
 from nnmagic.limits import MAX_ERRORS
 
+#: The terminal cells of a line's number and text together, and how many are shown before the carets. The last
+#: is for messages of Python's errors, which a notebook breaks at its own width: JupyterLab's may be 60.
+_ROOM, _BEFORE, _ROOM_OF_MESSAGES = 77, 30, 55
 #: Where Python ends a line; ``str.splitlines`` would also end it at a form feed or U+2028.
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -203,7 +206,8 @@ class Diagnostics:
 
 def append_location(message: str, span: Span | None) -> str:
     """Return a message followed by its location, for an error that is raised at run time."""
-    return "\n".join([message, *(_render_location(span, _painter(color=False), "error") if span else [])])
+    place = _render_location(span, _painter(color=False), "error", _ROOM_OF_MESSAGES) if span else []
+    return "\n".join([message, *place])
 
 
 def _display_name(filename: str) -> str:
@@ -316,7 +320,7 @@ def _carets(visible: str, start: int, end: int) -> tuple[str, str]:
     return lead, "^" * max(1, sum(_cells(ch) for ch in visible[start - 1 : end - 1]))
 
 
-def _render_location(span: Span, paint: Painter, style: str) -> list[str]:
+def _render_location(span: Span, paint: Painter, style: str, room: int = _ROOM) -> list[str]:
     """Return the location, then the source line with carets; of several lines the first and the last."""
     width = len(str(span.end_line))
     bar = paint("gutter", " " * width + " |")
@@ -330,17 +334,13 @@ def _render_location(span: Span, paint: Painter, style: str) -> list[str]:
         assert text is not None
         start = span.column if number == span.line else len(text) - len(text.lstrip()) + 1
         end = span.end_column if number == span.end_line else len(text) + 1
-        visible, start, end = _window(text, start, end, _ROOM - width, at_end=number != span.line)
+        visible, start, end = _window(text, start, end, room - width, at_end=number != span.line)
         out.append(f"{paint('gutter', f'{number:>{width}} |')} {visible}")
         lead, carets = _carets(visible, start, end)
         out.append(f"{bar} {lead}{paint(style, carets)}")
         if number != lines[-1] and lines[-1] - number > 1:
             out.append(paint("gutter", " " * width + " ..."))
     return out
-
-
-#: The terminal cells of a line's number and text together, and how many are shown before the carets.
-_ROOM, _BEFORE = 77, 30
 
 
 def _window(text: str, start: int, end: int, room: int, *, at_end: bool = False) -> tuple[str, int, int]:

@@ -19,10 +19,15 @@ _below: str | None = None
 
 
 def show_style_sheet(result: ExecutionResult) -> None:
-    """Add the style sheet to the outputs of a cell that has run: of the first one, whenever it runs."""
+    """Add the style sheet to the outputs of a cell that has run: of the first one, whenever it runs.
+
+    So it is with any that loads the extension, though it is loaded: where all outputs were cleared, nothing
+    else says so.
+    """
     global _below
     shell, cell = get_ipython(), getattr(result.info, "cell_id", None)
-    if shell is None or (PAGE.has_sheet and (cell is None or cell != _below)):
+    again = (cell is not None and cell == _below) or "load_ext nnmagic" in (result.info.raw_cell or "")
+    if shell is None or (PAGE.has_sheet and not again):
         return
     if not _share_a_page(shell):
         shell.events.unregister("post_run_cell", show_style_sheet)  # nothing will change that

@@ -184,12 +184,12 @@ class _Builder:
     def _fold_shapes(self) -> Mapping[ir.Expr, str]:
         """Return the numbers of shapes that operators alone take, which write what these are."""
         shapes = shape_values(self.function)
-        taken: Counter[ir.Expr] = Counter(
-            arg
-            for node in self.order
-            if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef)
-            for arg in node.args
-        )
+        taken: Counter[ir.Expr] = Counter()
+        for node in self.order:
+            if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef):
+                taken.update(node.args)
+            elif isinstance(node, ir.Tuple) and node in shapes:
+                taken.update(node.fields)
         return {node: text for node, text in shapes.items() if self.uses[node] == taken[node]}
 
     def _inline(self, node: ir.Constant) -> bool:

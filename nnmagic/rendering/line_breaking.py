@@ -1,7 +1,7 @@
 """Break long lines of Relay text between tokens, so that they fit a page and stay valid Relay.
 
-A signature gets a parameter a line, aligned behind its parenthesis; any other line is filled and goes on
-indented. Only blanks between tokens turn into line ends, so parsing the broken text gives the same module.
+A line is filled and goes on indented. Only blanks between tokens turn into line ends, so parsing the broken
+text gives the same module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from nnmagic.rendering.lexer import RelayLexer
 _CONTINUATION = 4
 #: Added to the depth of a blank inside a comment.
 _COMMENT_DEPTH = 100
-_SIGNATURE = re.compile(r"(?:def|fn|let %\S+ = fn) ?(?:@[\w/]+)?(?:\[[^\]]*\])? ?\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +31,13 @@ class _Blank:
     offset: int
     depth: int
     natural: bool
-    after_comma: bool = False
 
 
 def line_breaks(text: str, width: int) -> Mapping[int, int]:
     """Return the blanks of Relay text to break at, by offset, and how far the line after each is indented."""
     breaks: dict[int, int] = {}
     for start, line, blanks in _long_lines(text, width):
-        break_line = _break_signature if _SIGNATURE.match(line.lstrip()) else _fill
-        breaks.update((start + offset, indent) for offset, indent in break_line(line, blanks, width))
+        breaks.update((start + offset, indent) for offset, indent in _fill(line, blanks, width))
     return breaks
 
 
@@ -72,8 +69,7 @@ def _blanks(text: str) -> Iterator[_Blank]:
     depth, before = 0, ""
     for offset, kind, source_text in RelayLexer().get_tokens_unprocessed(text):
         if kind is Text.Whitespace and source_text == " ":
-            comma = before == ","
-            yield _Blank(offset, depth, comma or text.startswith(("->", "/*"), offset + 1), comma)
+            yield _Blank(offset, depth, before == "," or text.startswith(("->", "/*"), offset + 1))
         elif kind is Comment.Multiline:
             for blank in re.finditer("(?<=,) ", source_text):
                 yield _Blank(offset + blank.start(), depth + _COMMENT_DEPTH, natural=True)
@@ -82,61 +78,21 @@ def _blanks(text: str) -> Iterator[_Blank]:
             before = source_text
 
 
-def _break_signature(line: str, blanks: Sequence[_Blank], width: int) -> Iterator[tuple[int, int]]:
-    """Break before each parameter but the first; the result goes to its own line where it does not fit."""
-    opening = line.index("(", len(line) - len(line.lstrip())) + 1
-    column = opening if opening <= width // 2 else _indent(line) + _CONTINUATION
-    commas = [blank for blank in blanks if blank.after_comma and blank.depth == 1]
-    commas = [blank for blank in commas if blank.offset > opening and _closes_later(line, opening, blank)]
-    start, shift = 0, 0
-    for end in [*commas, None]:
-        stop = len(line) if end is None else end.offset
-        inside = [
-            blank
-            for blank in blanks
-            if start < blank.offset < stop and not line.startswith("{", blank.offset + 1)
-        ]
-        yield from _fill(line[:stop], inside, width, start=start, shift=shift, indent=column + _CONTINUATION)
-        if end is not None:
-            yield end.offset, column
-            start, shift = end.offset + 1, column
-
-
-def _closes_later(line: str, opening: int, blank: _Blank) -> bool:
-    """Return whether the parenthesis of the parameters is still open at a blank."""
-    depth = 1
-    for char in line[opening : blank.offset]:
-        depth += (char in "([{") - (char in ")]}")
-        if not depth:
-            return False
-    return True
-
-
-def _fill(
-    line: str,
-    blanks: Sequence[_Blank],
-    width: int,
-    *,
-    start: int = 0,
-    shift: int = 0,
-    indent: int | None = None,
-) -> Iterator[tuple[int, int]]:
-    """Break the rest of a line, from ``start`` on, which is moved to column ``shift``, as late as possible.
+def _fill(line: str, blanks: Sequence[_Blank], width: int) -> Iterator[tuple[int, int]]:
+    """Break a line as late as possible.
 
     Of the blanks that fit, natural ones come first, and of those the last one inside the fewest brackets.
     """
-    outer = _indent(line) + _CONTINUATION
-    indent = outer if indent is None else indent
+    indent = _indent(line) + _CONTINUATION
+    start = shift = 0
     while len(line) - start + shift > width:
-        later = [blank for blank in blanks if blank.offset - start + shift > indent]
-        later = [blank for blank in later if blank.offset > start]
+        later = [blank for blank in blanks if blank.offset > start and blank.offset - start + shift > indent]
         fitting = [blank for blank in later if blank.offset - start + shift <= width]
         if not later:
             return
         best = max(fitting, key=_preference) if fitting else later[0]
-        column = outer if line.startswith("->", best.offset + 1) and not best.depth else indent
-        yield best.offset, column
-        start, shift = best.offset + 1, column
+        yield best.offset, indent
+        start, shift = best.offset + 1, indent
 
 
 def _preference(blank: _Blank) -> tuple[bool, int, int]:

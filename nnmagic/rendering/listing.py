@@ -10,7 +10,7 @@ import itertools
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
@@ -18,7 +18,7 @@ from typing import Literal
 from pygments.lexer import Lexer
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.expr import Call, Expr, Function, Let, OpRef, Var
+from nnmagic.relay.expr import Call, Expr, Function, Let, OpRef, Tuple, TupleGetItem, Var, operator_of
 from nnmagic.relay.infer import erase_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
@@ -35,12 +35,26 @@ from nnmagic.rendering.value_marks import value_classes, value_rules
 #: Where the source lines are shown that Relay came from: beside it, as a number to hover, or nowhere.
 Origins = Literal["beside", "hover", "none"]
 
-#: Columns at which lines of Relay break: they fit an output that is 560 pixels wide, and half of a table.
-_WIDTH, _WIDTH_BESIDE = 68, 50
+#: The column at which lines of Relay break, as the lines of errors do; narrow pages break them once more.
+_WIDTH = 78
 #: A listing of more lines than the first number is folded after the second.
 _MOST_LINES, _FIRST_LINES = 25, 16
-#: So many values of shapes are shown below the others, closed.
-_MANY_SHAPES = 3
+#: Operators whose results are their operands in another form.
+_FORMS = frozenset(
+    {
+        "cast",
+        "transpose",
+        "expand_dims",
+        "squeeze",
+        "reshape",
+        "broadcast_to",
+        "copy",
+        "arange",
+        "ones",
+        "zeros",
+        "full",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +82,34 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     """Return a typed module as its untyped text: hovering an operator or a value shows its type.
 
     Hovering a value marks its definition and its uses, too. Long lines are broken between tokens, so the
-    text of the HTML is still the module's Relay. Many lines are folded after the first ones.
+    text of the HTML is still the module's Relay. What is made of shapes alone, or only changes the form of a
+    value, is written where it is used; the text that this shortens is below, closed. Many lines are folded
+    after the first ones.
     """
     untyped = erase_types(module)
-    text, ranges = text_with_ranges(untyped)
     types = _types(untyped, module)
-    of_shapes = _shapes(untyped, module)
+    whole, ranges = text_with_ranges(untyped)
+    of_shapes = _shapes(untyped, module, _numbers(whole, ranges))
+    text = whole
+    if origins != "none":  # which is Relay that the reader wrote
+        in_place = {value: shown for value, shown in of_shapes.items() if "..." not in shown}
+        text, ranges = text_with_ranges(untyped, in_place)
+        if forms := _forms(text, ranges, of_shapes):
+            text, ranges = text_with_ranges(untyped, {**in_place, **forms})
     titles: dict[int, str] = {}
     for range_ in ranges:  # inner ranges come later: a call's own text begins with that of its operator
         if title := _title(range_, types):
             titles[range_.start] = f"{of_shapes[range_.expr]}: {title}" if range_.expr in of_shapes else title
-    breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
     classes = value_classes(text)
-    every = highlight_lines(
-        text, RelayLexer(), titles=titles, classes=classes, breaks=breaks, inline_colors=True
+    lines = highlight_lines(
+        text,
+        RelayLexer(),
+        titles=titles,
+        classes=classes,
+        breaks=line_breaks(text, _WIDTH),
+        inline_colors=True,
     )
-    hidden = _lines_of(text, ranges, of_shapes) if len(of_shapes) >= _MANY_SHAPES else set()
-    shapes = [line for number in sorted(hidden) for line in every[number]]
     spans = _spans(text, ranges)
-    shown = [number for number in range(len(every)) if number not in hidden]
-    lines = [every[number] for number in shown]
-    spans = {place: spans[number] for place, number in enumerate(shown) if number in spans}
     rows = [_ListingRow(None, line) for line in lines] if origins == "none" else list(_rows(lines, spans))
     if origins == "beside":
         rows_html = [_table_row(row) for row in rows]
@@ -96,43 +117,63 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     else:
         rows_html = [line for row in rows for line in _number_lines(row)]
         listing = _listing(rows_html, [1] * len(rows_html), "Relay", _pre)
-    shown_html = listing.folded + _folded_shapes(shapes)
+    shown_html = listing.folded + ("" if text == whole else _closed(whole))
     rules = value_rules(classes.values(), ".relay")
     return f'{marks(rules)}<div class="relay">{shown_html}</div>' if rules else shown_html
 
 
-def _folded_shapes(lines: Sequence[str]) -> str:
-    """Return the values of shapes, below the others and closed."""
-    if not lines:
-        return ""
-    summary = f"+ {len(lines)} lines of values of shapes"
-    return f"<details><summary>{summary}</summary>{_pre([_line(line) for line in lines])}</details>"
+def _closed(text: str) -> str:
+    """Return the whole text of Relay, closed."""
+    listing = code_listing(text, RelayLexer(), "Relay", relay=True).whole
+    count = len(text.rstrip("\n").split("\n"))
+    return f"<details><summary>all {count:,} lines of Relay</summary>{listing}</details>"
 
 
-def _shapes(untyped: Module, typed: Module) -> Mapping[Expr, str]:
+def _numbers(text: str, ranges: Iterable[TextRange]) -> Mapping[Expr, str]:
+    """Return the names of expressions in the text: ``%0``."""
+    return {each.expr: text[each.start : each.end] for each in ranges if text.startswith("%", each.start)}
+
+
+def _shapes(untyped: Module, typed: Module, names: Mapping[Expr, str]) -> Mapping[Expr, str]:
     """Return the values of the untyped module that are made of shapes alone, and what each is."""
     shapes: dict[Expr, str] = {}
     for name, function in untyped.functions.items():
-        twin = typed.functions[name]
-        twin_shapes = shape_values(twin)
-        pairs = zip(post_order(function), post_order(twin), strict=True) if twin_shapes else ()
-        shapes |= {node: twin_shapes[other] for node, other in pairs if other in twin_shapes}
+        twins = dict(zip(post_order(typed.functions[name]), post_order(function), strict=True))
+        twin_names = {twin: names[node] for twin, node in twins.items() if node in names}
+        shapes |= {
+            twins[twin]: text for twin, text in shape_values(typed.functions[name], twin_names).items()
+        }
     return shapes
 
 
-def _lines_of(text: str, ranges: Iterable[TextRange], values: Container[Expr]) -> Set[int]:
-    """Return the numbers of the lines that define values: ``%1 = take(...);``."""
-    lines = set()
+def _forms(text: str, ranges: Sequence[TextRange], of_shapes: Container[Expr]) -> Mapping[Expr, str]:
+    """Return the values that only change the form of another, are used once, and fit the line of their use.
+
+    Both lines must have come from one line of source.
+    """
+    lines, starts = text.split("\n"), [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
+    length = dict(enumerate(map(len, lines)))
+    spans = _spans(text, ranges)
+    places: dict[Expr, list[int]] = defaultdict(list)
     for range_ in ranges:
-        begin = text.rfind("\n", 0, range_.start) + 1
-        end = text.find("\n", range_.start)
-        if (
-            range_.expr in values
-            and re.fullmatch(r"\s*%\w+ = .*;", text[begin:end])
-            and range_.end == end - 1
-        ):
-            lines.add(text.count("\n", 0, range_.start))
-    return lines
+        is_form = isinstance(range_.expr, Tuple | TupleGetItem) or operator_of(range_.expr) in _FORMS
+        if is_form or range_.expr in of_shapes:
+            places[range_.expr].append(bisect_right(starts, range_.start) - 1)
+    forms = {}
+    for value, (first, *others) in places.items():
+        number = re.match(r"\s*%\d+ = ", lines[first])
+        if number is None or len(others) != 2 or others[0] != first:  # its number, its text, and one use
+            continue
+        used = others[1]
+        own = length[first] - len(number[0]) - 1
+        grown = length[used] + own - len(number[0].strip()) + 2
+        if grown <= _WIDTH and _line_of(spans.get(first)) == _line_of(spans.get(used)):
+            forms[value], length[used] = "", grown
+    return forms
+
+
+def _line_of(span: Span | None) -> tuple[str, int] | None:
+    return None if span is None else (span.filename, span.line)
 
 
 def _listing(

@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from nnmagic.relay.expr import Call, Constant, Expr, Function, Let, OpRef, Var, operator_of
+from nnmagic.relay.expr import Call, Constant, Expr, Function, Let, OpRef, Tuple, Var, operator_of
 from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.text.literals import scalar_text
+from nnmagic.relay.text.printer import non_default_attrs
 from nnmagic.relay.types import TensorType
 
 #: Operators of sizes that Python has as signs.
-_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "floor_divide": "//", "divide": "/", "floor_mod": "%"}
+_SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
+#: Operators that leave numbers as they are.
+_FORMS = ("cast", "copy", "expand_dims", "reshape", "squeeze")
+#: A longer text is left out.
+_LONGEST = 60
 
 
-def shape_values(function: Function) -> Mapping[Expr, str]:
+def shape_values(function: Function, names: Mapping[Expr, str] = MappingProxyType({})) -> Mapping[Expr, str]:
     """Return the values that are numbers of shapes, or shapes, and what each is: ``x.shape[1]``.
 
-    ``function`` is typed. A value is one of shapes if all of its operands are, or constants.
+    ``function`` is typed. A value is one of shapes if all of its operands are, or constants. ``names`` are
+    those of values that have no name of their own; what is not known is written ``...``.
     """
     texts: dict[Expr, str] = {}
     for node in post_order(function):
         match node:
             case Let(var=var, value=value) if value in texts:
                 texts[var] = texts[value]
-            case Call(op=OpRef(name="shape_of"), args=(Var(name_hint=name),)):
+            case Call(op=OpRef(name="shape_of"), args=(arg,)):
+                name = arg.name_hint if isinstance(arg, Var) else names.get(arg, "(...)")
                 texts[node] = f"{name}.shape"
-            case Call(op=OpRef(name="shape_of")):
-                texts[node] = "(...).shape"
-            case Call(op=OpRef(name=name), args=args) if not _makes_array(node) and _is_small(node):
-                operands = [texts.get(arg) or _number(arg) for arg in args]
-                if any(arg in texts for arg in args) and None not in operands:
-                    texts[node] = _text(name, [str(operand) for operand in operands])
-    return {node: text for node, text in texts.items() if isinstance(node, Call)}
+            case Call(op=OpRef(name="concatenate"), args=(Tuple(fields=fields),)) if _is_small(node):
+                _describe(node, fields, texts)
+            case Call() if not _makes_array(node) and _is_small(node):
+                _describe(node, node.args, texts)
+            case Tuple(fields=fields) if all(map(_is_small, fields)):
+                _describe(node, fields, texts)
+    return {node: text for node, text in texts.items() if isinstance(node, Call | Tuple)}
+
+
+def _describe(node: Call | Tuple, operands: Sequence[Expr], texts: dict[Expr, str]) -> None:
+    """Add the text of a value if all of its operands are values of shapes or constants."""
+    given = [texts.get(operand) or _number(operand) for operand in operands]
+    known = [text for text in given if text is not None]
+    if len(known) == len(given) and any(operand in texts for operand in operands):
+        text = _text(node, known) if isinstance(node, Call) else f"({', '.join(known)})"
+        texts[node] = text if isinstance(node, Tuple) or len(text) <= _LONGEST else "(...)"
 
 
 def _makes_array(node: Expr) -> bool:
@@ -53,15 +70,27 @@ def _is_small(node: Expr) -> bool:
 def _number(node: Expr) -> str | None:
     if not isinstance(node, Constant):
         return None
+    if node.data.ndim == 1 and node.data.size:
+        return str(node.data.tolist())
     text = scalar_text(node)
     return "..." if text is None else text.removesuffix("i64").removesuffix("i32")
 
 
-def _text(name: str, operands: list[str]) -> str:
+def _text(node: Call, operands: Sequence[str]) -> str:
+    name, first = operator_of(node), operands[0]
     if name in _SIGNS and len(operands) == 2:
-        return f"({operands[0]} {_SIGNS[name]} {operands[1]})"
+        return f"({first} {_SIGNS[name]} {operands[1]})"
     if name == "take" and len(operands) == 2:
-        return f"{operands[0]}[{operands[1]}]"
-    if name in ("cast", "squeeze", "reshape", "copy"):
-        return operands[0]
-    return f"{name}({', '.join(operands)})"
+        return f"{first}[{operands[1]}]"
+    if name == "concatenate":
+        return f"[{', '.join([text[1:-1] if text.startswith('[') else f'*{text}' for text in operands])}]"
+    if name in _FORMS:
+        is_vector, was_vector = _is_vector(node), _is_vector(node.args[0])
+        unpacked = first[1:-1] if first.startswith("[") else f"{first}[0]"
+        return first if is_vector == was_vector else f"[{first}]" if is_vector else unpacked
+    attrs = [f"{key}={value}" for key, value in non_default_attrs(node).items()]
+    return f"{name}({', '.join([*operands, *attrs])})"
+
+
+def _is_vector(node: Expr) -> bool:
+    return isinstance(node.checked_type, TensorType) and len(node.checked_type.shape) == 1

@@ -82,9 +82,12 @@ def _token_rules() -> str:
     return "\n".join(rules)
 
 
-# JupyterLab's own rules for ``pre`` and ``code`` name two classes: ours need more.
+# JupyterLab's own rules for ``pre`` and ``code`` name two classes: ours need more. Errors are text in ANSI
+# colours; lines above carets, whose gutter is blue, must not be broken.
 _LAYOUT = """\
 .jp-OutputArea-child:has(> .jp-RenderedHTML > link:only-child) { display: none; }
+.jp-RenderedText pre:has(> .ansi-bold + .ansi-blue-fg):has(> .ansi-blue-fg + .ansi-red-fg) { \
+white-space: pre; overflow-x: auto; }
 .nnmagic { font-size: 13px; line-height: 1.45; color: var(--jp-content-font-color1, \
 var(--vscode-editor-foreground, currentColor)); container-type: inline-size; position: relative; }
 .nnmagic.nnmagic pre, .nnmagic.nnmagic.nnmagic code { font-family: \
@@ -96,11 +99,12 @@ overflow: visible; }
 .nnmagic.nnmagic .head { padding: 2px 0 4px; margin: 0; }
 .nnmagic .head i { opacity: 0.75; }
 .nnmagic.nnmagic pre.code { position: relative; padding: 2px 0; }
-.nnmagic .line { display: block; line-height: 1.45; min-height: 1.45em; }
+.nnmagic .line { display: block; line-height: 1.45; min-height: 1.45em; padding-left: 6ch; \
+text-indent: -6ch; }
 .nnmagic .from, .nnmagic .no, .nnmagic summary { user-select: none; }
 .nnmagic.nnmagic pre:has(> [data-line]) { padding-left: 2.7em; }
 .nnmagic .line[data-line]::before { content: attr(data-line); position: absolute; left: 0; width: 1.9em; \
-text-align: right; opacity: 0.72; }
+text-align: right; text-indent: 0; opacity: 0.72; }
 .nnmagic [title] { cursor: help; }
 .nnmagic details { margin: 2px 0; }
 .nnmagic summary { cursor: pointer; font-weight: 600; }

@@ -56,7 +56,14 @@ CELLS = [
     "%tinynn profile layer(np.ones((500, 3), 'float32'))",
     "%tinynn step fixed_point(np.linspace(0, 1, 8), 1e-1)",
     "%tinynn why fixed_point",
+    "%%tinynn -q\n"
+    "def picked(table: Tensor[('n',), f64], index: i64):\n"
+    "    return table[0] * 2.0 + table[1] * 3.0 + table[2] * 4.0 + table[index] * 5.0",
+    "picked(np.ones(3), 7)",
 ]
+
+#: The errors with carets.
+ERRORS = [3, 6, len(CELLS) - 1]
 
 #: Where a piece of a text is drawn: left, right and top of its first and last character, from an offset on.
 PLACES = """
@@ -171,6 +178,13 @@ class Lab:
     def cell(self, index: int) -> Any:
         """A cell, counted from 0."""
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(index)
+
+    def resize(self, width: int, *, side_bar: bool) -> None:
+        """Makes the window so wide, with the side bar or without."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        if self.page.locator("#jp-left-stack").is_visible() != side_bar:
+            self.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+        self.page.wait_for_timeout(500)
 
     def picture(self, name: str, locator: Any = None) -> None:
         """Keeps a screenshot."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.browser.conftest import BROKEN_WORDS, CELLS, CONTRASTS, OVERFLOWING, PLACES, Lab
+from tests.browser.conftest import BROKEN_WORDS, CELLS, CONTRASTS, ERRORS, OVERFLOWING, PLACES, Lab
 
 pytestmark = pytest.mark.full
 
@@ -48,20 +50,25 @@ def test_one_style_sheet_is_enough(lab: Lab) -> None:
     assert not lab.cell(0).locator(".jp-OutputArea-output").is_visible(), "it takes no room"
 
 
+def test_after_all_outputs_are_cleared(lab: Lab) -> None:
+    lab.page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    for index in (2, 0):
+        lab.cell(index).locator(".cm-content").click()
+        lab.page.keyboard.press("Control+Enter")
+        lab.cell(index).locator(".jp-OutputArea-output").first.wait_for(state="attached")
+    wrapped = "element => getComputedStyle(element).display"
+    assert lab.cell(2).locator(".nnmagic .line").first.evaluate(wrapped) == "block", "it has its style"
+    lab.run_all()
+
+
 @pytest.mark.parametrize("width", [700, 900, 1280])
 def test_nothing_is_cut_and_no_word_is_broken(lab: Lab, width: int) -> None:
-    lab.page.set_viewport_size({"width": width, "height": 900})
-    side_bar = lab.page.locator("#jp-left-stack")
-    if width < 900 and side_bar.is_visible():
-        lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
-    lab.page.wait_for_timeout(500)
+    lab.resize(width, side_bar=width >= 900)
     for index in range(1, len(CELLS)):
         lab.picture(f"width-{width}-cell-{index}", lab.cell(index))
     assert not lab.page.evaluate(OVERFLOWING)
     assert not lab.page.evaluate(BROKEN_WORDS)
-    if not side_bar.is_visible():
-        lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
-    lab.page.set_viewport_size({"width": 1200, "height": 900})
+    lab.resize(1200, side_bar=True)
 
 
 def test_hovering_an_operator_shows_its_type(lab: Lab) -> None:
@@ -114,34 +121,29 @@ def test_errors_point_at_their_spans(lab: Lab) -> None:
     lab.picture("error", shown)
 
 
+@pytest.mark.parametrize("side_bar", [True, False])
 @pytest.mark.parametrize("width", [900, 1280])
-def test_carets_stand_below_their_words(lab: Lab, width: int) -> None:
-    lab.page.set_viewport_size({"width": width, "height": 900})
-    side_bar = lab.page.locator("#jp-left-stack")
-    if side_bar.is_visible():
-        lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
-    lab.page.wait_for_timeout(500)
-    shown = lab.cell(6).locator(".jp-OutputArea-output pre")
-    text = shown.evaluate("element => element.textContent")
-    words, carets = [], []
-    for line, word, label in (
-        ("made = first", "made", "a Tensor[(2"),
-        ("made = other", "made", "a Tensor[(3"),
-        ("first + made", "made", ""),
-    ):
-        at = text.index(line) + line.rindex(word) if line != "first + made" else text.index(line) + 8
-        below = text.index("^", text.index("\n", at))
-        assert label in text[below : text.index("\n", below)]
-        words.append([at, at + len(word)])
-        carets.append([below, below + len(word)])
-        assert text[below : below + len(word)] == "^" * len(word)
-    places = shown.evaluate(PLACES, [*words, *carets])
-    for (left, right, top), (caret, end, below) in zip(places[:3], places[3:], strict=True):
-        assert (left, right) == pytest.approx((caret, end), abs=1)
-        assert 0 < below - top < 30, "on the next line"
-    lab.picture(f"labels-{width}", shown)
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
-    lab.page.set_viewport_size({"width": 1200, "height": 900})
+def test_carets_stand_below_their_words(lab: Lab, width: int, side_bar: bool) -> None:
+    lab.resize(width, side_bar=side_bar)
+    seen = 0
+    for index in ERRORS:
+        shown = lab.cell(index).locator(".jp-OutputArea-output pre")
+        text = shown.evaluate("element => element.textContent")
+        begin, source, pairs = 0, 0, []
+        for line in text.split("\n"):
+            if re.match(r"\s*\d+ \|", line):
+                source = begin
+            elif carets := re.match(r"\s*\| +(\^+)", line):
+                pairs += [[place + carets.start(1), place + carets.end(1)] for place in (source, begin)]
+            begin += len(line) + 1
+        places = shown.evaluate(PLACES, pairs)
+        for (left, right, top), (caret, end, below) in zip(places[::2], places[1::2], strict=True):
+            assert (left, right) == pytest.approx((caret, end), abs=1)
+            assert 0 < below - top < 60, "on the next line, or the one after"
+            seen += 1
+        lab.picture(f"carets-{width}-{side_bar}-{index}", shown)
+    assert seen >= 6
+    lab.resize(1200, side_bar=True)
 
 
 def test_tables_are_read_in_both_themes(lab: Lab) -> None:

@@ -35,9 +35,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(style_sheet, "_below", None)
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
 
-    def end(shell: Shell, cell: str | None) -> None:
+    def end(shell: Shell, cell: str | None, text: str = "f(x)") -> None:
         monkeypatch.setattr(style_sheet, "get_ipython", lambda: shell)
-        style_sheet.show_style_sheet(SimpleNamespace(info=SimpleNamespace(cell_id=cell)))
+        style_sheet.show_style_sheet(SimpleNamespace(info=SimpleNamespace(cell_id=cell, raw_cell=text)))
 
     return end
 
@@ -65,6 +65,15 @@ def test_where_no_cell_has_a_name_it_comes_once(run: Any) -> None:
     run(shell, None)
     run(shell, None)
     assert len(shell.shown) == 1
+
+
+def test_any_cell_that_loads_the_extension_has_it(run: Any) -> None:
+    shell = Shell()
+    for name in ("a", None):
+        run(shell, name, "%load_ext nnmagic")
+        run(shell, name and "b")
+        run(shell, name and "b", "%reload_ext nnmagic")
+    assert len(shell.shown) == 4
 
 
 @pytest.mark.parametrize("front_end", ["colab", "vs code", "unknown"])

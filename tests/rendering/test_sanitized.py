@@ -181,7 +181,7 @@ def test_commands_keep_their_tables_and_lines(clean: Cleaner) -> None:
 
 
 def long_lines(page: str) -> list[str]:
-    return [line for text in pre_texts(page) for line in text.split("\n") if len(line) > 68]
+    return [line for text in pre_texts(page) for line in text.split("\n") if len(line) > 78]
 
 
 @pytest.mark.full
@@ -195,7 +195,7 @@ def test_long_lines_break_and_the_text_stays_relay() -> None:
             module = relay.infer_type(relay.parse(text))
         except nnmagic.RelayError:
             continue
-        page = relay_html(module, "hover")
+        page = relay_html(module, "none")
         shown = "".join(pre_texts(page))
         read = relay.parse(f'#[version = "0.0.5"]\n{shown}')
         assert structural_equal(relay.infer_type(read), module)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import numpy as np
 import pytest
 
 import nnmagic
+from nnmagic import relay
+from nnmagic.rendering.listing import relay_html
 from nnmagic.rendering.shape_values import shape_values
 
 ATTENTION = """
@@ -52,11 +55,85 @@ def test_a_graph_writes_sizes_inside_operators(attend: nnmagic.CompiledFunction)
     assert "free_var" not in text
 
 
+def lines(html: str) -> list[str]:
+    """Return the lines of code of a page."""
+    found = re.findall(r'<span class="line"[^>]*>(.*?)\n</span>', html)
+    return [unescape(re.sub("<[^>]*>", "", line)) for line in found]
+
+
+#: What three lines of attention may multiply, and how they mask it.
+SCORES = (
+    "q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[2])",
+    "np.einsum('bnd,bmd->bnm', q, k) * q.shape[2] ** -0.5",
+)
+MASKS = (
+    "np.where(np.arange(q.shape[1])[:, None] >= np.arange(k.shape[1]), scores, -1e9)",
+    "np.where(np.tril(np.ones((q.shape[1], k.shape[1]), bool)), scores, -np.inf)",
+    "scores + np.triu(np.full((q.shape[1], k.shape[1]), -1e9, 'float32'), 1)",
+    "scores",
+)
+
+
+@pytest.mark.parametrize("sizes", ['("b", "n", "d")', '("b", "m", "d")', "(2, 128, 64)"])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("scores", SCORES)
+def test_three_lines_of_attention_are_twelve_lines_of_relay(sizes: str, mask: str, scores: str) -> None:
+    q = sizes.replace("m", "n")
+    params = f"q: Tensor[{q}, f32], k: Tensor[{sizes}, f32], v: Tensor[{sizes}, f32]"
+    body = f"    scores = {scores}\n    scores = {mask}\n    return softmax(scores, axis=-1) @ v\n"
+    f = nnmagic.compile(f"def attend({params}):\n{body}", engine="numpy", namespace={"np": np})
+    shown, _, whole = relay_html(f.relay, "hover").partition("<details>")
+    assert len(lines(shown)) <= 12
+    assert all(len(line) <= 78 for line in lines(shown))
+    if whole:
+        assert " ".join(lines(whole)).split() == f.relay_text.split()
+    if '"' not in sizes and "meta[" not in f.relay_text:
+        version = '#[version = "0.0.5"]\n'
+        same = relay.parse(version + "\n".join(lines(shown)))
+        assert relay.structural_equal(same, relay.parse(version + f.relay_text))
+
+
 def test_relay_has_them_one_click_away_and_its_text_is_whole(attend: nnmagic.CompiledFunction) -> None:
     html = attend._section().body
-    shown, _, folded = html.partition("<details><summary>+ 8 lines of values of shapes</summary>")
-    lines = [re.sub("<[^>]*>", "", line) for line in shown.split('<span class="line">')[1:]]
-    assert sum(line.startswith("  %") for line in lines) == 11
-    assert re.sub("<[^>]*>", "", folded).count("shape_of(") == 3
-    assert 'title="q.shape[1]: take -&gt; int64' in shown, "the pointer on its name says what it is"
+    count = len(attend.relay_text.rstrip().split("\n"))
+    shown, _, folded = html.partition(f"<details><summary>all {count} lines of Relay</summary>")
+    assert len(lines(shown)) <= 12
+    assert "\n".join(lines(folded)).count("shape_of(") == 3
+    assert 'title="q.shape[1]: take -&gt; int64' in shown, "the pointer on it says how it is computed"
+    assert "  %8 = nn.batch_matmul(%q, transpose(%k, axes=[0, 2, 1]));" in lines(shown), "with its number"
     assert "%1 = take(%0, 1, axis=0);" in attend.relay_text
+
+
+def test_only_what_a_line_of_source_made_is_one_statement() -> None:
+    source = "def f(x: Tensor[(2, 3), f32]):\n    y = x.T\n    return y @ x, (x.astype(f64) * 2).T\n"
+    f = nnmagic.compile(source, engine="numpy")
+    shown = lines(relay_html(f.relay, "hover").partition("<details>")[0])
+    assert shown[1:-1] == [
+        "    -> (Tensor[(3, 3), float32], Tensor[(3, 2), float64]) {",
+        "  %0 = transpose(%x, axes=None);",
+        '  %2 = multiply(cast(%x, dtype="float64"), 2f64);',
+        "  %3 = nn.matmul(%0, %x, units=None);",
+        "  (%3, transpose(%2, axes=None))",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        ("len(x) // 2 + 1", "(floor_divide(x.shape[0], 2) + 1)"),
+        ("(x + 1).shape[0] * 2", "(%0.shape[0] * 2)"),
+    ],
+)
+def test_a_size_is_written_as_it_is_computed(size: str, text: str) -> None:
+    f = nnmagic.compile(
+        f'def f(x: Tensor[("n",), f32]):\n    return np.zeros({size})', engine="numpy", namespace={"np": np}
+    )
+    assert text in "\n".join(lines(relay_html(f.relay, "hover").partition("<details>")[0]))
+
+
+def test_sizes_of_sizes_do_not_grow_beyond_a_line() -> None:
+    steps = "".join(f"    n = n * n + {i}\n" for i in range(40))
+    f = nnmagic.compile(
+        f'def f(x: Tensor[("n",), f32]):\n    n = len(x)\n{steps}    return n', engine="numpy"
+    )
+    assert max(map(len, lines(relay_html(f.relay, "hover")))) <= 78

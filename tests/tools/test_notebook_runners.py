@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +79,56 @@ def test_papermill_stops_at_a_cell_that_is_wrong(notebook: Path) -> None:
     assert done.returncode != 0
     assert "unknown name `rellu`" in done.stderr
     assert "did you mean" in done.stderr
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = ("quickstart", "reading_relay", "stages", "calculator")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_runs_in_papermill_and_becomes_pages(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("papermill", reason="`make test-tools` installs papermill")
+    pandoc = pytest.importorskip("pypandoc", reason="`make test-tools` installs pandoc").get_pandoc_path()
+    result = tmp_path / f"{name}.ipynb"
+    run("papermill", EXAMPLES / result.name, result, "--no-progress-bar", folder=EXAMPLES)
+    environment = {**os.environ, "PATH": f"{Path(pandoc).parent}{os.pathsep}{os.environ['PATH']}"}
+    pages = {}
+    for kind, suffix in (("html", ".html"), ("markdown", ".md"), ("latex", ".tex")):
+        command = [sys.executable, "-m", "nbconvert", "--to", kind, result]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=300, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        pages[kind] = result.with_suffix(suffix).read_text(encoding="utf-8")
+    assert pages["html"].count('<div class="nnmagic">') >= 3
+    assert pages["html"].count('href="data:text/css') >= 1, "the style sheet"
+    assert "<style" not in pages["markdown"]
+    assert not re.search(r"<style|<link|\\includesvg", pages["latex"])
+    assert all(re.search(r"def (\\PY\{.*?\{)?@\w+|def.*?@\w+", page) for page in pages.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_runs_in_voila(name: str) -> None:
+    pytest.importorskip("voila", reason="`make test-tools` installs voila")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "voila", f"{name}.ipynb", "--no-browser", f"--port={port}"]
+    server = subprocess.Popen(command, cwd=EXAMPLES, stderr=subprocess.DEVNULL)
+    try:
+        page = None
+        while page is None:
+            assert server.poll() is None
+            try:
+                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=300).read().decode()
+            except (ConnectionError, urllib.error.URLError):
+                time.sleep(0.2)
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+    assert page.count('<div class="nnmagic">') >= 3
+    assert page.count('href="data:text/css') >= 1, "the style sheet"
+    assert "There was an error when executing cell" not in page
 
 
 def test_a_cell_typed_into_jupyter_console(tmp_path: Path) -> None:

@@ -56,12 +56,15 @@ def _no_mark(_expr: ir.Expr, text: str) -> str:
     return text
 
 
-def module_body(module: Module, mark: Mark = _no_mark) -> str:
+def module_body(module: Module, mark: Mark = _no_mark, in_place: Mapping[ir.Expr, str] | None = None) -> str:
     """Return the data types and the functions, each sorted by name.
 
-    ``mark`` takes every expression with its text, where it is written and where its number is.
+    ``mark`` takes every expression with its text, where it is written and where its number is. ``in_place``
+    shortens the text for reading: it maps the expressions that are written where they are used to their text,
+    "" for Relay's own, and attributes that are expressions, which repeat arguments, are left out. The other
+    expressions keep their numbers.
     """
-    return _Printer(attrs_in_metadata=False, mark=mark).module(module)
+    return _Printer(attrs_in_metadata=False, mark=mark, in_place=in_place).module(module)
 
 
 def expr_text(expr: ir.Expr) -> str:
@@ -72,8 +75,17 @@ def expr_text(expr: ir.Expr) -> str:
 class _Printer:
     """The state of one printing: numbers and names are unique in the whole module."""
 
-    def __init__(self, *, attrs_in_metadata: bool, exact: bool = False, mark: Mark = _no_mark) -> None:
+    def __init__(
+        self,
+        *,
+        attrs_in_metadata: bool,
+        exact: bool = False,
+        mark: Mark = _no_mark,
+        in_place: Mapping[ir.Expr, str] | None = None,
+    ) -> None:
         self.metadata = MetadataWriter()
+        self.is_short = in_place is not None
+        self.in_place = in_place or {}
         self.exact = exact
         self.mark = mark
         self.attrs_in_metadata = attrs_in_metadata
@@ -133,13 +145,17 @@ class _Printer:
             return self.mark(expr, self.texts[expr])
         if expr in self.undeclared:
             self.scopes[-1].append(self.undeclared.pop(expr))
-        text = self.mark(expr, self.texts[expr]) + self.type_comment(expr)
+        own = self.in_place.get(expr) or self.texts[expr]
+        text = self.mark(expr, own) + self.type_comment(expr)
         if isinstance(expr, _NEVER_NUMBERED) or (may_inline and self.uses[expr] <= 1):
             return text
         if isinstance(expr, ir.Let):
             text = f"(\n  {_indent(text)}\n)"
         number = self.texts[expr] = f"%{len(self.bound)}"
         self.bound.add(expr)
+        if expr in self.in_place:
+            self.texts[expr] = own
+            return text
         self.scopes[-1].append(f"{self.mark(expr, number)} = {text};")
         return self.mark(expr, number)
 
@@ -203,7 +219,9 @@ class _Printer:
         name = call.op.name if isinstance(call.op, ir.OpRef) else ""
         if call.attrs and self.attrs_in_metadata and name in METADATA_ATTRS:
             return [self.metadata.attrs_reference(METADATA_ATTRS[name], call.attrs)]
-        return [self.attr(key, value) for key, value in non_default_attrs(call).items()]
+        attrs = non_default_attrs(call).items()
+        shown = [(key, value) for key, value in attrs if not (self.is_short and isinstance(value, ir.Expr))]
+        return [self.attr(key, value) for key, value in shown]
 
     def format_scoped(self, expr: ir.Expr) -> Steps[str]:
         """Return the text of an expression that opens scopes, or that no dataflow goes through."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nnmagic.relay.expr import Expr
@@ -22,9 +23,14 @@ class TextRange:
     expr: Expr
 
 
-def text_with_ranges(module: Module) -> tuple[str, tuple[TextRange, ...]]:
-    """Return ``str(module)`` and the ranges of its expressions, outer ones before those inside them."""
-    text = str(module)
+def text_with_ranges(
+    module: Module, in_place: Mapping[Expr, str] | None = None
+) -> tuple[str, tuple[TextRange, ...]]:
+    """Return ``str(module)`` and the ranges of its expressions, outer ones before those inside them.
+
+    ``in_place``: what ``module_body`` makes shorter.
+    """
+    text = module_body(module, in_place=in_place)
     begin, middle, end = [char for char in _NONCHARACTERS if char not in text][:3]
     exprs: list[Expr] = []
 
@@ -32,7 +38,7 @@ def text_with_ranges(module: Module) -> tuple[str, tuple[TextRange, ...]]:
         exprs.append(expr)
         return f"{begin}{len(exprs) - 1}{middle}{token}{end}"
 
-    marked = module_body(module, mark)
+    marked = module_body(module, mark, in_place)
     ranges: list[TextRange] = []
     opened: list[tuple[int, int, Expr]] = []
     position = 0
