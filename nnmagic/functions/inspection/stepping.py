@@ -199,7 +199,7 @@ class _Recorder:
     def observe(self, node: Expr, value: Any) -> None:
         """Record the value of an operator's or constructor's call."""
         if node in self._shapes:
-            self.left_out += 1
+            self.left_out += isinstance(node, Call)
         elif isinstance(node, Call) and isinstance(node.op, OpRef | Constructor):
             for arg in node.args:
                 if isinstance(arg, Constant) and arg not in self._constants and _has_nan(arg.data):
