@@ -24,7 +24,7 @@ def shape_values(function: Function, names: Mapping[Expr, str] = MappingProxyTyp
     """Return the values that are numbers of shapes, or shapes, and what each is: ``x.shape[1]``.
 
     ``function`` is typed. A value is one of shapes if all of its operands are, or constants. ``names`` are
-    those of values that have no name of their own; what is not known is written ``...``.
+    those that the text gives values; a value without a name is written ``(...)``.
     """
     texts: dict[Expr, str] = {}
     for node in post_order(function):
@@ -32,8 +32,8 @@ def shape_values(function: Function, names: Mapping[Expr, str] = MappingProxyTyp
             case Let(var=var, value=value) if value in texts:
                 texts[var] = texts[value]
             case Call(op=OpRef(name="shape_of"), args=(arg,)):
-                name = arg.name_hint if isinstance(arg, Var) else names.get(arg, "(...)")
-                texts[node] = f"{name}.shape"
+                name = names.get(arg, arg.name_hint if isinstance(arg, Var) else "(...)")
+                texts[node] = f"{name.lstrip('%') if isinstance(arg, Var) else name}.shape"
             case Call(op=OpRef(name="concatenate"), args=(Tuple(fields=fields),)) if _is_small(node):
                 _describe(node, fields, texts)
             case Call() if not _makes_array(node) and _is_small(node):

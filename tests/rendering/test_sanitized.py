@@ -99,9 +99,8 @@ def test_each_statement_of_a_cell_has_its_line(clean: Cleaner) -> None:
     page = clean(cell_output(["relay"]))
     (text,) = pre_texts(page)
     assert text.split("\n") == [
-        "def @foo(%a: Tensor[(2, 3), float32],",
-        "         %b: Tensor[(3, 4), float32],",
-        "         %c: Tensor[(2, 4), float32]) -> Tensor[(2, 4), float32] {",
+        "def @foo(%a: Tensor[(2, 3), float32], %b: Tensor[(3, 4), float32],",
+        "    %c: Tensor[(2, 4), float32]) -> Tensor[(2, 4), float32] {",
         "  let %d = nn.matmul(%a, %b, units=None);",
         "  %0 = sum(%d);",
         "  %1 = greater(%0, 1f);",

@@ -10,6 +10,9 @@ import pytest
 
 import nnmagic
 from nnmagic import relay
+from nnmagic.diagnostics import Source
+from nnmagic.functions.caching.compile_options import Options
+from nnmagic.functions.cells.compile_cell import compile_cell
 from nnmagic.rendering.listing import relay_html
 from nnmagic.rendering.shape_values import shape_values
 
@@ -137,3 +140,15 @@ def test_sizes_of_sizes_do_not_grow_beyond_a_line() -> None:
         f'def f(x: Tensor[("n",), f32]):\n    n = len(x)\n{steps}    return n', engine="numpy"
     )
     assert max(map(len, lines(relay_html(f.relay, "hover")))) <= 78
+
+
+def test_arrays_of_one_name_are_told_apart() -> None:
+    source = (
+        'def g(x: Tensor[("n",), f32]):\n    return x * len(x)\n'
+        'def f(x: Tensor[("n",), f32], y: Tensor[("m",), f32]):\n    return g(x), g(y), len(x)\n'
+    )
+    f = compile_cell(Source("<cell>", source), {}, Options()).functions[-1]
+    shown = "\n".join(lines(relay_html(f.relay, "hover").partition("<details>")[0]))
+    definitions = re.findall(r"def @\w+\(%(\w+)", shown)
+    assert len(set(definitions)) == 2
+    assert all(f"{name}.shape[0]" in shown for name in definitions)
