@@ -8,7 +8,8 @@
 #   make test-torch   the import of PyTorch programs, with torch
 #   make stress  the cache under abuse, in full: 8 processes, 200 compilations each, kills and damage
 #   make bench   speeds beside other libraries: a table, bench.json, bench.md; BENCH="--only softmax" for a part
-#   make cookbook   the tasks of examples/cookbook beside NumPy, numba and torch; fails where one is slower
+#   make cookbook   the recipes of the documentation and the tasks of examples/cookbook beside NumPy, numba and torch;
+#                   fails where one is slower
 #   make fuzz    random programs, judged for FUZZ_SECONDS (an hour), from the seed FUZZ_FIRST on
 #   make test-browser   JupyterLab in Chromium, light and dark; pictures of it in screenshots/
 #   make test-array-api   the array API standard's conformance suite; ARRAY_API_TESTS=PATH names a checkout of it
