@@ -223,7 +223,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def cookbook(session: nox.Session) -> None:
-    """Measure the recipes and examples/cookbook beside NumPy, numba and torch; fail where nnmagic is slower."""
+    """Measure the recipes and examples/cookbook beside NumPy, numba, torch; fail where nnmagic is slower."""
     install(session, ["--editable", ".", "--group", "bench", "--group", "demo"])
     session.run("python", "tools/recipe_ratios.py")
     session.run("python", "tools/cookbook_ratios.py", *session.posargs)
