@@ -194,6 +194,5 @@ def test_branches_of_other_ranks() -> None:
     function = compare(model(nodes, given, [info("y", ("k",))], constants), {"x": normal(3, 1)})
     with pytest.raises(AssertionError, match="another rank than declared"):
         function(normal(3, 2))
-    with pytest.raises(OnnxError, match=r"If: one branch gives .*shapes=") as error:
+    with pytest.raises(OnnxError, match=r"(?s)If: one branch gives .*help: .*shapes="):
         nnmagic.from_onnx(model(nodes, given, ["y"], constants), engine="numpy")
-    assert "help" in str(error.value)
