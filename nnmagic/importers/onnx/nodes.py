@@ -60,7 +60,7 @@ class OnnxNode:
         """Return an input that is a sequence."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if not isinstance(value, TensorSequence):
-            raise UnsupportedError(f"the input {self.input_name(index)!r} must be a sequence of known length")
+            raise UnsupportedError(f"the input {self.input_name(index)!r} must be a sequence")
         return value
 
     def input_name(self, index: int) -> str:
@@ -175,7 +175,8 @@ def merge(lhs: TensorType, rhs: TensorType) -> TensorType:
 
     if lhs.dtype != rhs.dtype or len(lhs.shape) != len(rhs.shape):
         raise UnsupportedError(
-            f"one branch gives {lhs}, the other {rhs}", "branches must give tensors of one rank and dtype"
+            f"one branch gives {lhs}, the other {rhs}",
+            "they must be of one rank and dtype, or fixed sizes decide the condition: shapes={...}",
         )
     shape = tuple(a if a == b else ANY for a, b in zip(lhs.shape, rhs.shape, strict=True))
     return TensorType(shape, lhs.dtype)

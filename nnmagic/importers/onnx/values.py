@@ -72,9 +72,10 @@ class Value(TypedTensor):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSequence:
-    """A sequence of known length."""
+    """A sequence of known length; or the tensors of one shape, as many as ``rows`` has."""
 
-    items: tuple[Value, ...]
+    items: tuple[Value, ...] = ()
+    rows: Value | None = None
 
 
 def constant(value: object, dtype: str | None = None) -> Value:

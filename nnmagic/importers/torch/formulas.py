@@ -195,12 +195,42 @@ def _sum_heads(gradient: Any, heads: int) -> Any:
     return gradient.unflatten(1, (heads, -1)).sum(2)
 
 
+def _reflect(vectors: Any, scales: Any, target: Any, *, inverse: bool = False) -> Any:
+    """Multiply from the left by reflections I - scale v v^H; each v begins with a 1 on the diagonal."""
+    import torch
+
+    places, scales = torch.arange(vectors.shape[-2]), scales.conj() if inverse else scales
+    numbers = range(scales.shape[-1])
+    for number in numbers if inverse else reversed(numbers):
+        vector = torch.where(places > number, vectors[..., number], (places == number).to(vectors.dtype))
+        shares = scales[..., number, None, None] * (vector.conj()[..., None, :] @ target)
+        target = target - vector[..., None] * shares
+    return target
+
+
+def _multiply_reflections(vectors: Any, scales: Any) -> Any:
+    import torch
+
+    rows, columns = vectors.shape[-2:]
+    return _reflect(vectors, scales, torch.eye(rows, columns, dtype=vectors.dtype).expand(vectors.shape))
+
+
+def _apply_reflections(
+    vectors: Any, scales: Any, other: Any, left: bool = True, transpose: bool = False
+) -> Any:
+    if left:
+        return _reflect(vectors, scales, other, inverse=transpose)
+    return _reflect(vectors, scales, other.mH, inverse=not transpose).mH
+
+
 #: Formulas by the names of ATen's operators, and by those of transformers.
 FORMULAS: dict[str, Callable[..., Any]] = {
     "_grouped_mm": _multiply_groups,
     "bartlett_window": partial(_window, _bartlett),
     "blackman_window": partial(_window, _blackman),
     "hamming_window": partial(_window, _hamming),
+    "linalg_householder_product": _multiply_reflections,
+    "ormqr": _apply_reflections,
     "kaiser_window": partial(_window, _kaiser),
     "fake_quantize_per_tensor_affine_cachemask": _round_to_scale,
     "fake_quantize_per_channel_affine_cachemask": _round_channels,

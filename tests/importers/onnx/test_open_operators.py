@@ -49,10 +49,26 @@ def test_windows_whose_number_is_rounded_up(op_type: str, kernel: int, stride: i
     compare(of_image(op_type, **settings), *inputs)
 
 
-def test_windows_that_may_begin_behind_the_data_need_known_sizes() -> None:
-    settings = {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1}
-    with pytest.raises(OnnxError, match="the size of the image must be known"):
-        nnmagic.from_onnx(of_image("MaxPool", **settings), engine="numpy")
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(("kernel", "stride", "pad"), [(1, 2, 0), (2, 3, 0), (3, 2, 1), (3, 4, 1)])
+def test_windows_that_may_begin_behind_the_data(op_type: str, kernel: int, stride: int, pad: int) -> None:
+    """What lies behind the padding does not count, what lies in it does."""
+    settings = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4, "ceil_mode": 1}
+    counted = {"count_include_pad": 1} if op_type == "AveragePool" else {}
+    inputs = [{"x": normal(1, 2, height, width)} for height, width in ((5, 4), (7, 6), (8, 9))]
+    compare(of_image(op_type, **settings, **counted), *inputs)
+
+
+def test_images_are_cropped_and_padded_to_a_size() -> None:
+    proto = of_image("CenterCropPad", "shape", axes=[2, 3], constants={"shape": np.array([5, 6])})
+    sizes = ((4, 9), (5, 6), (8, 3), (9, 1))
+    function = compare(proto, *({"x": normal(1, 2, *size)} for size in sizes))
+    assert function(normal(2, 2, 4, 4)).shape == (2, 2, 5, 6)
+    given = [info("x", ("n", 2, "h", "w")), info("shape", (2,), "int64")]
+    proto = model([node("CenterCropPad", ["x", "shape"], ["y"], axes=[-1, 0])], given, ["y"])
+    compare(
+        proto, *({"x": normal(3, 2, 4, 7), "shape": np.array(size)} for size in ((4, 5), (10, 1), (7, 3)))
+    )
 
 
 def test_blocks_of_an_image() -> None:
@@ -130,7 +146,7 @@ def test_a_mask_of_another_size_than_the_scores() -> None:
             function(normal(1, 2, 2, 4), normal(1, 2, 3, 4), normal(1, 1, 1, total))
 
 
-def test_a_loop_of_known_rounds_fills_a_sequence() -> None:
+def test_a_loop_fills_a_sequence() -> None:
     float_, number, flag = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
     carried = [onnx.helper.make_tensor_sequence_value_info(name, float_, None) for name in ("s", "t")]
     body = onnx.helper.make_graph(
@@ -155,8 +171,28 @@ def test_a_loop_of_known_rounds_fills_a_sequence() -> None:
     constants = {"rounds": np.array(20), "yes": np.array(True)}
     compare(model(nodes, [info("x", (20, "m"))], ["y"], constants), {"x": normal(20, 3)})
     given = [info("x", (20, "m")), info("rounds", (), "int64")]
-    with pytest.raises(OnnxError, match="only the call knows how many rounds"):
-        nnmagic.from_onnx(model(nodes, given, ["y"], {"yes": np.array(True)}), engine="numpy")
+    several = [{"x": normal(20, 3), "rounds": np.array(count)} for count in (1, 7, 20)]
+    compare(model(nodes, given, ["y"], {"yes": np.array(True)}), *several)
     nodes = [node("SequenceConstruct", ["x"], ["none"]), *nodes[1:]]
     constants["rounds"] = np.array(0)
     compare(model(nodes, [info("x", (20, "m"))], ["y"], constants), {"x": normal(20, 3)})
+
+
+def test_branches_of_other_ranks() -> None:
+    """What the model declares of the result says which branch it means; nothing else would."""
+    branches = [
+        onnx.helper.make_graph([node(op_type, inputs, ["z"])], op_type, [], [info("z", None)])
+        for op_type, inputs in (("Squeeze", ["x", "axis"]), ("Identity", ["x"]))
+    ]
+    nodes = [
+        node("Shape", ["x"], ["size"], start=1, end=2),
+        node("Equal", ["size", "axis"], ["is_one"]),
+        node("If", ["is_one"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+    ]
+    constants = {"axis": np.array([1])}
+    given = [info("x", ("n", "m"))]
+    function = compare(model(nodes, given, [info("y", ("k",))], constants), {"x": normal(3, 1)})
+    with pytest.raises(AssertionError, match="another rank than declared"):
+        function(normal(3, 2))
+    with pytest.raises(OnnxError, match=r"(?s)If: one branch gives .*help: .*shapes="):
+        nnmagic.from_onnx(model(nodes, given, ["y"], constants), engine="numpy")

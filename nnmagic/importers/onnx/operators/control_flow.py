@@ -75,19 +75,32 @@ def _if(node: OnnxNode) -> Sequence[_Item]:
     ]
     if len(results[0]) != len(results[1]):
         raise UnsupportedError(f"its branches give {len(results[0])} and {len(results[1])} outputs")
+    fits = [_has_declared_ranks(node, values) for values in results]
+    if fits.count(True) == 1:
+        chosen, message = (
+            fits.index(True),
+            "If: the other branch gives a tensor of another rank than declared",
+        )
+        node.block.check(op("not_equal", condition, condition.like(bool(chosen))), message)
+        return _run_known(node, graphs[chosen], node.block, [], binds_outer=False)
     types = [merge(then.type, other.type) for then, other in zip(*results, strict=True)]
     arms = [
         block.finish(values[0].expr if len(values) == 1 else ir.Tuple(tuple(value.expr for value in values)))
         for block, values in zip(blocks, results, strict=True)
     ]
-    chosen = ir.Var("chosen")
-    node.block.items.append((chosen, ir.If(condition.expr, arms[0], arms[1])))
+    result = ir.Var("chosen")
+    node.block.items.append((result, ir.If(condition.expr, arms[0], arms[1])))
     if len(types) == 1:
-        return [Value(chosen, types[0])]
-    return [Value(ir.TupleGetItem(chosen, index), type_) for index, type_ in enumerate(types)]
+        return [Value(result, types[0])]
+    return [Value(ir.TupleGetItem(result, index), type_) for index, type_ in enumerate(types)]
 
 
-@operator("Loop", note="of sequences, where the number of its rounds is known")
+def _has_declared_ranks(node: OnnxNode, values: Sequence[Value]) -> bool:
+    pairs = zip(values, node.declared, strict=False)
+    return all(shape is None or value.rank == len(shape) for value, shape in pairs)
+
+
+@operator("Loop", note="of sequences of tensors of one shape, where the number of its rounds is not known")
 def _loop(node: OnnxNode) -> Sequence[_Item]:
     graph = node.graph("body")
     limit = None if node.get(0) is None else shapes.scalar(node[0])
@@ -95,17 +108,15 @@ def _loop(node: OnnxNode) -> Sequence[_Item]:
     unrolled = _unroll(node, graph, limit, condition, node.inputs[2:])
     if unrolled is not None:
         return unrolled
-    if any(isinstance(value, TensorSequence) for value in node.inputs[2:]):
-        raise UnsupportedError("a loop carries a sequence, and only the call knows how many rounds it has")
-    start = [node[index] for index in range(2, len(node.inputs))]
-    count = len(start)
-
-    def round_of(block: OnnxBlock, step: Value, flag: Value, carried: Sequence[Value]) -> list[Value]:
-        return _run(node, graph, block, [step, flag, *carried], binds_outer=True)
-
     # what a round gives decides how the loop is written
     flag_type = TensorType((), "bool")
     probe = Value(ir.Var("again", flag_type), flag_type)
+    start = _stacked(node, graph, probe)
+    count = len(start)
+
+    def round_of(block: OnnxBlock, step: Value, flag: Value, carried: Sequence[Value]) -> list[Value]:
+        return _round_of_rows(node, graph, block, [step, flag, *carried])
+
     probed: list[Value] = []
 
     def trial(block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
@@ -124,10 +135,9 @@ def _loop(node: OnnxNode) -> Sequence[_Item]:
     if counted:
         assert limit is not None
         limit = condition.choose(limit.maximum(0), limit.like(0))
-        outer = [value for value in node.inputs if isinstance(value, Value)]
-        buffers = [buffer_of(limit, type_, outer) for type_ in scanned]
+        buffers = [buffer_of(limit, type_, _outer(node)) for type_ in scanned]
     else:
-        buffers = [_empty(type_) for type_ in scanned]
+        buffers = [_empty(type_, _outer(node)) for type_ in scanned]
 
     def build(
         block: OnnxBlock, step: Value, carried: Sequence[Value]
@@ -143,7 +153,64 @@ def _loop(node: OnnxNode) -> Sequence[_Item]:
         return None if counted else shapes.scalar(outputs[0]), [*outputs[1 : 1 + count], *written]
 
     end = emit_loop(node.block, [*start, *buffers], limit, None if counted else condition, build)
-    return end.carried
+    return _as_declared(node, 2, end.carried)
+
+
+def _as_declared(node: OnnxNode, first: int, values: Sequence[Value]) -> list[_Item]:
+    """Return values as sequences of their rows where an input of a loop is one."""
+    inputs = node.inputs[first:]
+    return [
+        TensorSequence(rows=value) if at < len(inputs) and isinstance(inputs[at], TensorSequence) else value
+        for at, value in enumerate(values)
+    ]
+
+
+def _round_of_rows(
+    node: OnnxNode, graph: GraphProto, block: OnnxBlock, arguments: Sequence[Value]
+) -> list[Value]:
+    """Import a round that gets and gives the rows of a tensor for each sequence."""
+    given = _as_declared(node, 0, arguments)
+    outputs = _run_known(node, graph, block, given, binds_outer=True)
+    results = [_rows(output) if isinstance(output, TensorSequence) else output for output in outputs]
+    for at, output in enumerate(outputs, 1):  # what a round gives begins without its number
+        before = arguments[at].shape[1:] if at < len(arguments) else None
+        if isinstance(output, TensorSequence) and results[at - 1].shape[1:] != before:
+            raise UnsupportedError(
+                "the tensors of a sequence differ in shape, and only the call knows the number of rounds"
+            )
+    return results
+
+
+def _rows(sequence: TensorSequence) -> Value:
+    """Return the tensors of a sequence as the rows of one. Raises UnsupportedError."""
+    if sequence.rows is not None:
+        return sequence.rows
+    if not sequence.items:
+        raise UnsupportedError("nothing says of which shape the tensors of an empty sequence are")
+    rows = op("concatenate", [shapes.unsqueeze(item, [0]) for item in sequence.items], axis=0)
+    return with_shape(rows, [ANY, *rows.shape[1:]])
+
+
+def _stacked(node: OnnxNode, graph: GraphProto, flag: Value) -> list[Value]:
+    """Return what a loop carries, of sequences the rows; a round says of which type an empty one's are."""
+    inputs = [item for item in node.inputs[2:] if item is not None]
+    if not any(isinstance(item, TensorSequence) for item in inputs):
+        return [node[at] for at in range(2, len(node.inputs))]
+    step = Value(ir.Var("step", TensorType((), "int64")), TensorType((), "int64"))
+    after = _run_known(node, graph, OnnxBlock(), [step, flag, *inputs], binds_outer=True)[1:]
+    start = []
+    for item, later in zip(inputs, after, strict=False):
+        if isinstance(item, Value) or not isinstance(later, TensorSequence):
+            start.append(item)
+        elif item.rows is None and not item.items:
+            rows = _rows(later)
+            start.append(_empty(TensorType(rows.shape[1:], rows.dtype), _outer(node)))
+        else:
+            start.append(_rows(item))
+    values = [item for item in start if isinstance(item, Value)]
+    if len(values) != len(inputs):
+        raise UnsupportedError("a loop must carry on a sequence as a sequence")
+    return values
 
 
 def _item_type(type_: TensorType, declared: Sequence[int | None] | None) -> TensorType:
@@ -166,6 +233,11 @@ def buffer_of(limit: Value, type_: TensorType, outer: Sequence[Value] = ()) -> V
     )
 
 
+def _outer(node: OnnxNode) -> list[Value]:
+    """Return the tensors around a loop, which know the names of sizes."""
+    return [value for value in (*node.inputs, *node.scope.names.values()) if isinstance(value, Value)]
+
+
 def _outer_size(dim: Dim, outer: Sequence[Value]) -> Value:
     """Return a size of a loop's items as it is outside of the loop. Raises UnsupportedError."""
     if isinstance(dim, int):
@@ -176,12 +248,9 @@ def _outer_size(dim: Dim, outer: Sequence[Value]) -> Value:
     raise UnsupportedError("the items of a loop's output must have known sizes")
 
 
-def _empty(type_: TensorType) -> Value:
+def _empty(type_: TensorType, outer: Sequence[Value]) -> Value:
     """Return a tensor of no items, which a loop may make longer."""
-    if not shapes.is_static(type_.shape):
-        raise UnsupportedError("the items of a loop's output must have known sizes")
-    sizes = [int(dim) for dim in type_.shape if isinstance(dim, int)]
-    return with_shape(constant(np.zeros([0, *sizes], NUMPY_DTYPES[type_.dtype])), [ANY, *sizes])
+    return with_shape(buffer_of(constant(0, "int64"), type_, outer), [ANY, *type_.shape])
 
 
 def write_row(buffer: Value, value: Value, step: Value) -> Value:

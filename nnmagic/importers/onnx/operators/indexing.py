@@ -249,10 +249,13 @@ def _unique(node: OnnxNode) -> list[Value | None]:
 
 
 def runs(ordered: Value) -> tuple[Value, Value, Value]:
-    """Return where runs of equal elements begin, the number of each element's run, and their lengths."""
+    """Return where runs of equal elements or rows begin, the number of each one's run, and their lengths."""
     number = shapes.counting(ordered, 0)
     before = op("take", ordered, (number - 1).maximum(0), axis=0, mode="clip")
-    begins = op("logical_or", number.equal(0), op("not_equal", ordered, before))
+    differs = op("not_equal", ordered, before)
+    if ordered.rank > 1:
+        differs = op("any", differs, axis=tuple(range(1, ordered.rank)))
+    begins = op("logical_or", number.equal(0), differs)
     first = op("squeeze", op("argwhere", begins), axis=(1,)).cast("int64")
     run = op("cumsum", begins.cast("int64"), axis=0, dtype="int64") - 1
     lengths = op("scatter_elements", first * 0, run, number * 0 + 1, axis=0, reduction="add")

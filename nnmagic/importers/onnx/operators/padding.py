@@ -42,6 +42,10 @@ def _pad(node: OnnxNode) -> Value:
         pads = node.static(1)
         if mode == "wrap" and not shapes.is_static([data.shape[axis] for axis in axes]):
             return dynamic_pad(node, axes, mode, fill, declared)
+    return _pad_known(data, axes, pads, mode, fill)
+
+
+def _pad_known(data: Value, axes: Sequence[int], pads: Sequence[int], mode: str, fill: Value | None) -> Value:
     before, after = [0] * data.rank, [0] * data.rank
     if len(pads) != 2 * len(axes):
         raise UnsupportedError(f"pads has {len(pads)} items for {len(axes)} axes")
@@ -142,17 +146,21 @@ def dynamic_pad(
 
 @operator("CenterCropPad")
 def _center_crop_pad(node: OnnxNode) -> Value:
-    data = node[0]
+    """Pad each axis by half of what it lacks, rounded towards 0; what it has too much is a negative width."""
+    data, wanted = node[0], node[1].cast("int64")
     axes = [normalize_axis(axis, data.rank) for axis in node.ints("axes") or range(data.rank)]
-    declared = node.output_shape()
-    wanted = node.static(1, lambda: declared and [declared[axis] for axis in axes])
-    before, after = [0] * data.rank, [0] * data.rank
-    old = shapes.static_shape(data)
-    for axis, size in zip(axes, wanted, strict=True):
-        if size < old[axis]:
-            first = (old[axis] - size) // 2
-            before[axis], after[axis] = -first, -(old[axis] - size - first)
-        else:
-            first = (size - old[axis]) // 2
-            before[axis], after[axis] = first, size - old[axis] - first
-    return pad(data, before, after, "constant", None)
+    if wanted.shape != (len(axes),):
+        raise UnsupportedError(f"the input 'shape' must have {len(axes)} sizes")
+    sizes = [shapes.scalar(shapes.slice_axis(wanted, 0, at, at + 1)) for at in range(len(axes))]
+    lacking = [size - shapes.size_along(data, axis) for size, axis in zip(sizes, axes, strict=True)]
+    first = [op("trunc_divide", width, width.like(2)) for width in lacking]
+    widths = [*first, *(width - half for width, half in zip(lacking, first, strict=True))]
+    pads = op("concatenate", [shapes.unsqueeze(width, [0]) for width in widths], axis=0)
+    if pads.known is not None:
+        return _pad_known(data, axes, pads.known.tolist(), "constant", None)
+    padded = replace(node, inputs=[data, pads])
+    result = dynamic_pad(padded, axes, "constant", None, node.output_shape())
+    new: list[Dim] = list(result.shape)
+    for axis, size in zip(axes, sizes, strict=True):
+        new[axis] = int(size.known) if size.known is not None else new[axis]
+    return with_shape(result, new)

@@ -16,10 +16,12 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import OnnxNode
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, padded_open, window
+from nnmagic.importers.onnx.operators.padding import pad
+from nnmagic.importers.onnx.operators.slicing import positions
 from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import Value, check_new_array, constant, op, with_shape
 from nnmagic.relay.functions.pooling import Placing, count_elements, pool, window_maxima, window_sums
-from nnmagic.relay.types import Dim, neutral
+from nnmagic.relay.types import ANY, Dim, neutral
 
 
 def _counts(placing: Placing, sizes: Sequence[int]) -> list[int]:
@@ -59,15 +61,27 @@ def _padded_open(node: OnnxNode, fill: float) -> tuple[OnnxNode, Value, list[Dim
 def _covering(data: Value, placing: Placing) -> list[int] | None:
     """Return the padding behind the data with which rounding down gives the windows of rounding up.
 
-    None if there is none. What is padded must not count.
+    None if there is none. What is padded must not count. Of data of open size ``_without_empty`` takes out
+    windows that begin behind it.
     """
     if min(placing.after, default=0) < 0:
         return None
     if not shapes.is_static(data.shape[2:]):
-        return placing.padding_of_any_size()
+        return [after + stride - 1 for after, stride in zip(placing.after, placing.strides, strict=True)]
     sizes = shapes.image_sizes(data)
     _counts(placing, sizes)
     return placing.padding_behind(sizes)
+
+
+def _without_empty(result: Value, data: Value, placing: Placing) -> Value:
+    """Leave out the last window of an axis of open size where it begins behind the data."""
+    if not placing.ceil or shapes.is_static(data.shape[2:]) or placing.padding_of_any_size():
+        return result
+    for axis, (stride, before) in enumerate(zip(placing.strides, placing.before, strict=True), 2):
+        most = shapes.size_along(data, axis) + (before + stride - 1)  # of windows that begin at strides
+        count = op("floor_divide", most, most.like(stride)).minimum(shapes.size_along(result, axis))
+        result = op("take", result, positions(count, ANY), axis=axis, mode="clip")
+    return result
 
 
 def _maxima(node: OnnxNode) -> list[Value]:
@@ -80,7 +94,7 @@ def _maxima(node: OnnxNode) -> list[Value]:
     rank = len(placing.kernel)
     after = _covering(data, placing) if placing.ceil else placing.after
     if node.output_count == 1 and rank in SPATIAL and after is not None and min(*placing.before, *after) >= 0:
-        return [pool("max", data, placing, after)]
+        return [_without_empty(pool("max", data, placing, after), data, placing)]
     sizes = shapes.image_sizes(data)
     check_new_array(*sizes)
     order: Literal["C", "F"] = "F" if node.integer("storage_order") else "C"
@@ -101,16 +115,25 @@ def _means(node: OnnxNode) -> Value:
             result = result / _means(replace(bare, inputs=[ones[1]]))
         return with_shape(result, [*result.shape[:2], *sizes_])
     placing, padded = _placing(node), bool(node.integer("count_include_pad"))
-    after: Sequence[int] | None = placing.after
-    if placing.ceil:
-        after = None if padded else _covering(data, placing)
+    after = _covering(data, placing) if placing.ceil else placing.after
     simple = len(placing.kernel) in SPATIAL and set(placing.dilations) == {1}
     if simple and after is not None and min(*placing.before, *after) >= 0:
-        return pool("avg", data, placing, after, count_include_pad=padded)
+        result = pool("avg", data, placing, after, count_include_pad=padded)
+        if padded and list(after) != list(placing.after):  # what lies behind the padding does not count
+            result = result / _shares(data, placing, after)
+        return _without_empty(result, data, placing)
     sizes = shapes.image_sizes(data)
     windows = _windows(placing, sizes)
     counts = count_elements(windows, placing.ranges(sizes, padded=padded))
     return window_sums(data, windows) / data.like(counts)
+
+
+def _shares(data: Value, placing: Placing, after: Sequence[int]) -> Value:
+    """Return which share of each window lies in the data and its padding."""
+    inside = [min(pair) for pair in zip(after, placing.after, strict=True)]
+    ones = pad(op("ones_like", data), [0, 0, *placing.before], [0, 0, *inside], "constant", data.like(1))
+    behind = [end - start for end, start in zip(after, inside, strict=True)]
+    return pool("avg", ones, replace(placing, before=[0] * len(behind)), behind, count_include_pad=True)
 
 
 @operator("LpPool")

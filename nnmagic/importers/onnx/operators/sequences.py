@@ -1,4 +1,4 @@
-"""Import sequences whose length and positions are known while importing: the tensors themselves.
+"""Import sequences: the tensors themselves, or those of one shape as the rows of a tensor.
 
 The standard: https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html
 """
@@ -13,7 +13,9 @@ from nnmagic.importers.onnx.registry import operator, operators
 from nnmagic.importers.onnx.values import TensorSequence, Value, constant, op, with_shape
 from nnmagic.relay.types import ANY, Dim
 
-_NOTE = "of known length, inside the graph"
+_NOTE = "of known length or of tensors of one shape, inside the graph"
+#: The end of a slice that goes on to the last element.
+_FAR = 2**48
 
 
 def _position(node: OnnxNode, index: int, length: int, last: int, default: int) -> int:
@@ -28,23 +30,48 @@ def _position(node: OnnxNode, index: int, length: int, last: int, default: int) 
 
 @operator("SequenceInsert", note=_NOTE)
 def _sequence_insert(node: OnnxNode) -> list[TensorSequence]:
-    items = list(node.sequence(0).items)
-    items.insert(_position(node, 2, len(items), len(items), len(items)), node[1])
+    sequence, item = node.sequence(0), node[1]
+    if sequence.rows is not None:
+        rows, new = sequence.rows, shapes.unsqueeze(item, [0])
+        pair = [new, rows] if _is_at(node, 2, 0) else [rows, new]
+        return [TensorSequence(rows=op("concatenate", pair, axis=0))]
+    items = list(sequence.items)
+    items.insert(_position(node, 2, len(items), len(items), len(items)), item)
     return [TensorSequence(tuple(items))]
 
 
 @operator("SequenceErase", note=_NOTE)
 def _sequence_erase(node: OnnxNode) -> list[TensorSequence]:
-    items = list(node.sequence(0).items)
+    sequence = node.sequence(0)
+    if sequence.rows is not None:
+        count = shapes.size_along(sequence.rows, 0)
+        node.block.check(count > 0, "SequenceErase: an empty sequence has nothing to erase")
+        first, end = (1, _FAR) if _is_at(node, 1, 0) else (0, -1)
+        return [TensorSequence(rows=shapes.slice_axis(sequence.rows, 0, first, end))]
+    items = list(sequence.items)
     if not items:
         raise UnsupportedError("an empty sequence has nothing to erase")
     del items[_position(node, 1, len(items), len(items) - 1, len(items) - 1)]
     return [TensorSequence(tuple(items))]
 
 
+def _is_at(node: OnnxNode, index: int, place: int) -> bool:
+    """Return whether a position is the first place, not the last one. Raises UnsupportedError for others."""
+    if node.get(index) is None:
+        return False
+    if node[index].known is None or node.static(index)[0] != place:
+        raise UnsupportedError(
+            "of a sequence of unknown length, only the first or the last tensor can be changed"
+        )
+    return True
+
+
 @operator("SequenceAt", note=_NOTE)
 def _sequence_at(node: OnnxNode) -> Value:
-    items = node.sequence(0).items
+    sequence = node.sequence(0)
+    if sequence.rows is not None:
+        return shapes.take(sequence.rows, shapes.scalar(node[1]), 0)
+    items = sequence.items
     if not items:
         raise UnsupportedError("an empty sequence has no tensor")
     return items[_position(node, 1, len(items), len(items) - 1, 0)]
@@ -52,11 +79,16 @@ def _sequence_at(node: OnnxNode) -> Value:
 
 @operator("ConcatFromSequence", note=_NOTE)
 def _concat_from_sequence(node: OnnxNode) -> Value:
-    items = node.sequence(0).items
-    if not items:
+    sequence, new = node.sequence(0), bool(node.integer("new_axis"))
+    items = sequence.items
+    if sequence.rows is None and not items:
         raise UnsupportedError("an empty sequence cannot be concatenated")
-    new = bool(node.integer("new_axis"))
-    axis = normalize_axis(node.integer("axis"), items[0].rank + new)
+    rank = items[0].rank if sequence.rows is None else sequence.rows.rank - 1
+    axis = normalize_axis(node.integer("axis"), rank + new)
+    if sequence.rows is not None:
+        moved = shapes.transpose(sequence.rows, [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)])
+        codes = (*[0] * axis, -3, *[0] * (rank - axis - 1))
+        return moved if new else op("reshape", moved, newshape=codes)
     tensors = [shapes.unsqueeze(item, [axis]) for item in items] if new else list(items)
     return op("concatenate", tensors, axis=axis) if len(tensors) > 1 else tensors[0]
 
@@ -70,6 +102,11 @@ def _split_to_sequence(node: OnnxNode) -> list[TensorSequence]:
         slices = _pieces_of_lengths(node, data, axis, lengths)
         return [TensorSequence(tuple(slices))]
     size = data.shape[axis]
+    single = lengths is None or (lengths.known is not None and node.static(1)[0] == 1)
+    if not isinstance(size, int) and single:
+        rows = shapes.transpose(data, [axis, *(at for at in range(data.rank) if at != axis)])
+        keeps = lengths is not None or bool(node.integer("keepdims", 1))
+        return [TensorSequence(rows=shapes.unsqueeze(rows, [axis + 1]) if keeps else rows)]
     if not isinstance(size, int):
         raise UnsupportedError("the size of its axis must be known", "fix it with shapes={...}")
     length = 1 if lengths is None else node.static(1)[0]
@@ -119,13 +156,20 @@ def _pieces_of_lengths(node: OnnxNode, data: Value, axis: int, lengths: Value) -
     return pieces
 
 
+def _length(node: OnnxNode) -> Value:
+    sequence = node.sequence(0)
+    if sequence.rows is not None:
+        return shapes.size_along(sequence.rows, 0)
+    return constant(len(sequence.items), "int64")
+
+
 operators(
     {
         "SequenceConstruct": lambda node: [
             TensorSequence(tuple(node[index] for index in range(len(node.inputs))))
         ],
         "SequenceEmpty": lambda _node: [TensorSequence(())],
-        "SequenceLength": lambda node: constant(len(node.sequence(0).items), "int64"),
+        "SequenceLength": _length,
     },
     note=_NOTE,
 )

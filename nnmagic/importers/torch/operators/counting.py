@@ -5,10 +5,15 @@ What they compute: https://docs.pytorch.org/docs/stable/generated/torch.unique.h
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.blocks import OnnxBlock
 from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.loops import emit_loop
 from nnmagic.importers.onnx.operators.indexing import runs
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
@@ -55,23 +60,47 @@ def _bincount(call: AtenCall) -> Value:
     return op("scatter_elements", counts, data, added, axis=0, reduction="add")
 
 
-@operator("_unique2", "unique_consecutive", note="of all elements")
+@operator("unique_dim", note="of slices of known size")
+@operator("_unique2", "unique_consecutive")
 def _unique(call: AtenCall) -> list[Value]:
-    """Return the distinct elements, in order or as they follow each other, which one each is, and counts."""
-    data = call["self"]
-    if call.argument("dim") is not None:
-        raise UnsupportedError("rows along an axis are not supported", "leave `dim` out")
-    flat = call.reshape(data, [product(data.shape)])
-    if 0 in flat.shape:
-        none = constant(np.zeros(0, "int64"))
-        return [flat, call.reshape(none, data.shape), none]
-    ordered, places = flat, None
-    if call.own_name == "_unique2":
-        ordered, places = sorted_along(call, flat, 0, descending=False)
-    first, number, counts = runs(ordered)
-    if places is not None:
-        number = op("scatter_elements", number * 0, places, number, axis=0)
+    """Return the distinct elements, in order or as they follow each other, which one each is, and counts.
+
+    With ``dim`` they are the slices along an axis, and all three are results.
+    """
+    data, of_slices = call["self"], call.argument("dim") is not None
+    axis = call.axis("dim", data.rank) if of_slices else 0
+    order = [axis, *(at for at in range(data.rank) if at != axis)]
+    items = shapes.transpose(data, order) if of_slices else call.reshape(data, [product(data.shape)])
     none = constant(np.zeros(0, "int64"))
+    if 0 in items.shape[1:]:
+        raise UnsupportedError("slices without elements are not supported")
+    if 0 in items.shape:
+        return [data if of_slices else items, none if of_slices else call.reshape(none, data.shape), none]
+    places = None
+    if call.own_name == "_unique2":
+        places = sorted_along(call, items, 0, descending=False)[1]
+    elif call.own_name == "unique_dim":
+        places = _order_of_rows(call, items)
+    first, number, counts = runs(items if places is None else op("take", items, places, axis=0))
+    if places is not None:
+        first = op("take", places, first, axis=0)
+        number = op("scatter_elements", number * 0, places, number, axis=0)
+    found = op("take", items, first, axis=0)
+    if of_slices:
+        return [shapes.transpose(found, np.argsort(order).tolist()), number, counts]
     inverse = call.reshape(number, data.shape) if call.flag("return_inverse") else none
-    counts = counts if call.flag("return_counts") else none
-    return [op("take", ordered, first, axis=0), inverse, counts]
+    return [found, inverse, counts if call.flag("return_counts") else none]
+
+
+def _order_of_rows(call: AtenCall, items: Value) -> Value:
+    """Return where slices along the first axis stand in order: that of the first element that differs."""
+    width = math.prod(call.image(items, items.rank - 1))
+    columns = call.block.bind(shapes.transpose(call.reshape(items, [items.shape[0], width]), [1, 0]))
+
+    def sort_by_column(_block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, list[Value]]:
+        column = op("take", columns, width - 1 - step, axis=0, mode="clip")
+        keys = op("take", column, carried[0], axis=0, mode="clip")
+        return None, [op("take", carried[0], sorted_along(call, keys, 0, descending=False)[1], axis=0)]
+
+    start = [shapes.counting(items, 0)]
+    return emit_loop(call.block, start, constant(width, "int64"), None, sort_by_column).carried[0]

@@ -185,15 +185,18 @@ def _index_put(call: AtenCall) -> Value:
     if 0 in updates.shape or 0 in moved.shape:
         return data
     tuples = op("concatenate", [shapes.unsqueeze(place, [0]) for place in places], axis=0)
-    mode = "add" if call.flag("accumulate") else "update"
-    if moved.dtype == "bool":
-        done = op("scatter_nd", moved.cast("int8"), tuples, updates.cast("int8"), mode="update").cast("bool")
-        if mode == "add":
-            raise UnsupportedError("accumulating bools is not supported")
-    else:
-        done = op("scatter_nd", moved, tuples, updates, mode=mode)
+    done = _scatter_nd(call, moved, tuples, updates)
     back = [axis for axis in range(data.rank) if axis not in axes]
     return shapes.transpose(done, sorted(range(data.rank), key=lambda at: [*axes, *back][at]))
+
+
+def _scatter_nd(call: AtenCall, data: Value, places: Value, updates: Value) -> Value:
+    """Put updates at places, or add them; of bools that is whether one of them holds."""
+    adds, is_bool = call.flag("accumulate"), data.dtype == "bool"
+    mode = ("max" if is_bool else "add") if adds else "update"
+    if is_bool:
+        return op("scatter_nd", data.cast("int8"), places, updates.cast("int8"), mode=mode).cast("bool")
+    return op("scatter_nd", data, places, updates, mode=mode)
 
 
 def _expand_like(call: AtenCall, updates: Value, shape: list[Dim], like: Value) -> Value:
@@ -373,13 +376,10 @@ def _put(call: AtenCall) -> Value:
     count = product(index.shape)
     if count == 0:
         return data
-    if data.dtype == "bool":
-        raise UnsupportedError("putting bools is not supported", "convert them to int8 before")
     flat = call.reshape(data, [product(data.shape)])
     places = in_range(call, call.reshape(index, [count]), flat, 0)
     source = call.reshape(convert(call["source"], data.dtype), [count])
-    mode = "add" if call.flag("accumulate") else "update"
-    return call.reshape(op("scatter_nd", flat, shapes.unsqueeze(places, [0]), source, mode=mode), data.shape)
+    return call.reshape(_scatter_nd(call, flat, shapes.unsqueeze(places, [0]), source), data.shape)
 
 
 @operator("embedding_renorm")
@@ -410,11 +410,19 @@ def _embedding_dense_backward(call: AtenCall) -> Value:
     places = call.reshape(indices.cast("int64"), [count])
     updates = call.reshape(gradient, [count, width])
     if call.flag("scale_grad_by_freq"):
-        raise UnsupportedError("scale_grad_by_freq is not supported")
+        updates = by_frequency(call, updates, places, rows)
     if padding >= 0:
         kept = op("not_equal", places, places.like(padding))
         updates = shapes.unsqueeze(kept, [1]).choose(updates, updates.like(0))
     return op("scatter_nd", zeros, shapes.unsqueeze(places, [0]), updates, mode="add")
+
+
+def by_frequency(call: AtenCall, updates: Value, places: Value, rows: Dim) -> Value:
+    """Divide the update of each place by how many places are this one."""
+    ones = call.full(places.shape, scalar_constant(1, updates.dtype))
+    nobody = call.full([rows], scalar_constant(0, updates.dtype))
+    counts = op("scatter_nd", nobody, shapes.unsqueeze(places, [0]), ones, mode="add")
+    return updates / shapes.unsqueeze(op("take", counts, places, axis=0, mode="clip"), [1])
 
 
 def bag_of(number: Value, offsets: Value) -> Value:
