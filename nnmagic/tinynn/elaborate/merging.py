@@ -255,6 +255,19 @@ def _widen_empty_list(value: v.Value) -> MergePlan | None:
     return None if rows is None or rows.is_table else _of_any_length(plan_value(rows, keep=False))
 
 
+def plan_lists(values: Sequence[v.Value]) -> MergePlan | None:
+    """Return a plan for lists of any length; None where a value is no list of rows."""
+    rows = [value if isinstance(value, v.ListOfRows) else as_rows(value) for value in values]
+    lists = [row for row, value in zip(rows, values, strict=True) if not is_empty_list(value)]
+    known = [row for row in lists if row is not None and not row.is_table and not row.is_row]
+    if not known or len(known) < len(lists):
+        return None
+    try:
+        return _of_any_length(plan_merge([plan_item for plan_item in known]))
+    except MergeConflictError:
+        return None
+
+
 def _of_any_length(plan: MergePlan) -> MergePlan | None:
     """Return a plan for as many of the rows as only the call knows; None where their own sizes are open."""
     (rows,) = types_of(as_expressions(plan))

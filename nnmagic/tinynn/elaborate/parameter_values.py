@@ -52,6 +52,8 @@ def value_of_parameter(
 
 def as_tuple(value: v.Value) -> v.Value:
     """Return an argument that is a tuple as one that was written so."""
+    if isinstance(value, v.TupleOf) and value.record is not None and value.record.name == ty.NESTED:
+        return v.TupleOf(value.items, written="tuple")
     if isinstance(value, v.TupleOf) and value.record is None:
         return replace(value, written=value.written or "tuple")
     return value
