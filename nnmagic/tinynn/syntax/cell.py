@@ -21,6 +21,7 @@ from nnmagic.tinynn.syntax.generator_functions import with_lists_for_generators
 from nnmagic.tinynn.syntax.gradient_rules import is_of_rule, with_gradient_rules
 from nnmagic.tinynn.syntax.heaps import mark_own_calls
 from nnmagic.tinynn.syntax.lifted_functions import with_lifted_functions
+from nnmagic.tinynn.syntax.memoized_functions import with_tables
 from nnmagic.tinynn.syntax.nested_parameters import (
     NOTHING_NESTED,
     Nested,
@@ -143,7 +144,7 @@ class CellCompiler(StatementCompiler):
         refused: set[str] = set()
         imports: list[tree.Import] = []
         constants: dict[str, object] = {}
-        body: Sequence[py.stmt] = with_lists_for_generators(self._with_nested(program.body))
+        body: Sequence[py.stmt] = with_lists_for_generators(self._with_nested(with_tables(program.body)))
         body = with_plain_objects(with_lifted_functions(body))
         body = body if self.methods else with_gradient_rules(body, self.refuse_node)
         for stmt in body:
