@@ -173,7 +173,7 @@ def list_as_record(value: v.Value, span: Span) -> v.Value:
 
 
 def _words_of(columns: v.Columns) -> Iterator[str]:
-    """Yield the dtypes of Python's numbers in tuples, with brackets around those of tuples inside; "" of others."""
+    """Yield the dtypes of Python's numbers in tuples, those of tuples inside in brackets; "" of others."""
     for column in columns:
         if isinstance(column, tuple):
             yield from ("(", *_words_of(column), ")")

@@ -256,14 +256,20 @@ def _widen_empty_list(value: v.Value) -> MergePlan | None:
 
 
 def plan_lists(values: Sequence[v.Value]) -> MergePlan | None:
-    """Return a plan for lists of any length; None where a value is no list of rows."""
-    rows = [value if isinstance(value, v.ListOfRows) else as_rows(value) for value in values]
-    lists = [row for row, value in zip(rows, values, strict=True) if not is_empty_list(value)]
-    known = [row for row in lists if row is not None and not row.is_table and not row.is_row]
-    if not known or len(known) < len(lists):
-        return None
+    """Return a plan for lists of any length, or for tuples that hold some; None for other values."""
     try:
-        return _of_any_length(plan_merge([plan_item for plan_item in known]))
+        tuples = [
+            value.items for value in values if isinstance(value, v.TupleOf) and value.written == "tuple"
+        ]
+        if len(tuples) == len(values) and len(set(map(len, tuples))) == 1:
+            columns = list(zip(*tuples, strict=True))
+            lists = list(map(plan_lists, columns))
+            plans = (one or plan_merge(column) for one, column in zip(lists, columns, strict=True))
+            return Items(tuple(plans), written="tuple") if any(lists) else None
+        rows = [value if isinstance(value, v.ListOfRows) else as_rows(value) for value in values]
+        found = [row for row, value in zip(rows, values, strict=True) if not is_empty_list(value)]
+        known = [row for row in found if row is not None and not row.is_table and not row.is_row]
+        return _of_any_length(plan_merge(known)) if known and len(known) == len(found) else None
     except MergeConflictError:
         return None
 

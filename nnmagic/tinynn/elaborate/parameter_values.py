@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nnmagic.relay import expr as ir
@@ -48,6 +49,14 @@ def value_of_parameter(
         return v.Computed(zeros.expr, type_)
     value = as_tuple(_with_numbers(v.as_value(variable, type_), given))
     return as_weak(value) if is_python_number(parameter.ty) else value
+
+
+def lists_inside(value: v.Value) -> Iterator[v.Value]:
+    """Yield the lists inside of a list or a tuple, and those inside of these."""
+    for item in value.items if isinstance(value, v.TupleOf) else ():
+        if isinstance(item, v.TupleOf):
+            yield item
+            yield from lists_inside(item)
 
 
 def as_tuple(value: v.Value) -> v.Value:

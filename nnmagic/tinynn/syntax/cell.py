@@ -263,9 +263,14 @@ class CellCompiler(StatementCompiler):
 
     def _data_type(self, stmt: py.ClassDef) -> tree.DataTypeNode:
         """Compile a class whose body declares constructors."""
+        is_record = _declares_fields(stmt)  # as NamedTuple and dataclass do
         for decorator in stmt.decorator_list:
-            self.refuse("a class of a cell takes no decorator", self.spans.of(decorator), "remove it")
+            function = decorator.func if isinstance(decorator, py.Call) else decorator
+            if not is_record or py.unparse(function).rpartition(".")[2] != "dataclass":
+                self.refuse("a class of a cell takes no decorator", self.spans.of(decorator), "remove it")
         for base in [*stmt.bases, *(keyword.value for keyword in stmt.keywords)]:
+            if is_record and py.unparse(base).rpartition(".")[2] == "NamedTuple":
+                continue
             hint = "leave the brackets out: a class of a cell lists constructors"
             if py.unparse(base).endswith("Module"):
                 hint = "write a function, which captures arrays of the notebook: `return relu(x @ w + b)`"
@@ -330,11 +335,9 @@ class CellCompiler(StatementCompiler):
 
     def _record(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
         """Return the constructor of a class that declares fields alone, as a dataclass does."""
-        statements = [part for part in stmt.body if not _is_empty([part])]
-        if not statements or not all(
-            isinstance(statement, py.AnnAssign) and statement.value is None for statement in statements
-        ):
+        if not _declares_fields(stmt):
             return []
+        statements = [part for part in stmt.body if not _is_empty([part])]
         fields = [field for statement in statements if (field := self._field(statement)) is not None]
         names = [field.name for field in fields]
         for field in fields:
@@ -363,6 +366,14 @@ class CellCompiler(StatementCompiler):
         self.refuse(message, self.spans.of(stray[0]), hint)
         kept = [field for field in map(self._bare_field, fields) if field is not None]
         return [tree.ConstructorDeclaration(self._name_span(stmt), stmt.name, kept)]
+
+
+def _declares_fields(stmt: py.ClassDef) -> bool:
+    """Return whether a class declares fields alone, without defaults."""
+    statements = [part for part in stmt.body if not _is_empty([part])]
+    return bool(statements) and all(
+        isinstance(statement, py.AnnAssign) and statement.value is None for statement in statements
+    )
 
 
 def _is_vectorize(decorator: py.expr) -> bool:

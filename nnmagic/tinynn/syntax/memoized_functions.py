@@ -12,7 +12,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nnmagic.tinynn.syntax.comprehension_loops import COMPREHENSION, as_loop
+from nnmagic.tinynn.syntax.comprehension_loops import as_loop
 from nnmagic.tinynn.syntax.decorators import calls_itself_twice, keeps_results
 from nnmagic.tinynn.syntax.name_scopes import (
     Renamed,
@@ -112,7 +112,9 @@ class _Writer:
         """Return whether a node is a call of the function, which gives an argument for each parameter."""
         match node:
             case py.Call(func=py.Name(id=name), args=args, keywords=[]) if name == self.function.name:
-                return len(args) == len(self.params) and not any(isinstance(each, py.Starred) for each in args)
+                return len(args) == len(self.params) and not any(
+                    isinstance(each, py.Starred) for each in args
+                )
         return False
 
     def _is_truth(self, node: py.expr) -> bool:
@@ -157,7 +159,9 @@ class _Writer:
         step.name, step.decorator_list, step.returns = words["step"], [], None
         step.body = self._block(step.body[begin:])
         memo = py.copy_location(py.arg(self.memo), self.function)
-        step.args = py.arguments([], [*map(_without_type, step.args.posonlyargs + step.args.args), memo], None, [], [], None, [])
+        step.args = py.arguments(
+            [], [*map(_without_type, step.args.posonlyargs + step.args.args), memo], None, [], [], None, []
+        )
         made.args = self.function.args
         made.returns = self.function.returns
         made.body = [*self.function.body[:begin], step, *made.body]
@@ -234,7 +238,9 @@ class _Writer:
                 words = {"keys": ", ".join(keys), "args": shown, "result": result}
                 before += self._text(_MISSING.format(memo=self.memo, like=self.like, **words), node)
                 return py.copy_location(py.Name(result, py.Load()), node)
-            case py.Call(func=py.Name(id="any" | "all" as word), args=[py.GeneratorExp(generators=[only]) as every]):
+            case py.Call(
+                func=py.Name(id="any" | "all" as word), args=[py.GeneratorExp(generators=[only]) as every]
+            ):
                 return self._until(node, word == "any", every.elt, only, before)
             case py.IfExp(test=test, body=body, orelse=orelse):
                 return self._chosen(node, self._hoist(test, before), [body], [orelse], before)
@@ -261,7 +267,11 @@ class _Writer:
             if isinstance(value, py.expr):
                 setattr(node, word, self._hoist(value, before))
             elif isinstance(value, list):
-                setattr(node, word, [self._hoist(each, before) if isinstance(each, py.expr) else each for each in value])
+                setattr(
+                    node,
+                    word,
+                    [self._hoist(each, before) if isinstance(each, py.expr) else each for each in value],
+                )
         if self._has_own(node):  # in a keyword
             raise _StaysError
         return node
@@ -291,9 +301,7 @@ class _Writer:
         if names & {part.id for part in py.walk(over.iter) if isinstance(part, py.Name)}:
             raise _StaysError
         new = {each: self.new(each) for each in sorted(names)}
-        item, over.target, *over.ifs = (
-            Renamed(new).visit(each) for each in (item, over.target, *over.ifs)
-        )
+        item, over.target, *over.ifs = (Renamed(new).visit(each) for each in (item, over.target, *over.ifs))
         name = self._name_for(place, py.Constant(value=not is_any), before)
         inside: list[py.stmt] = []
         made = self._hoist(item, inside)

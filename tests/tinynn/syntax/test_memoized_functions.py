@@ -1,4 +1,7 @@
-"""Functions under lru_cache that call themselves mean what Python means; tinynn/syntax/memoized_functions writes them."""
+"""Functions under lru_cache that call themselves mean what Python means.
+
+They are written by tinynn/syntax/memoized_functions.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,21 @@ from tests.tinynn.cases import assert_as_in_python
 PROGRAMS = {
     "fibonacci": ("go(k): return k if k < 2 else go(k - 1) + go(k - 2)", "go(n)", (20, [0])),
     "branches": (
-        "go(i, left):\n    if left == 0:\n        return 1\n    if left < 0 or i == len(x):\n        return 0\n"
+        "go(i, left):\n    if left == 0:\n        return 1\n    if left < 0 or i == len(x):\n"
+        "        return 0\n"
         "    return go(i, left - x[i]) + go(i + 1, left)",
         "go(0, n)",
         (7, [1, 2, 5]),
     ),
     "min of a generator": (
-        "go(k):\n    if k == 0:\n        return 0\n    return min((go(k - c) + 1 for c in x if c <= k), default=99)",
+        "go(k):\n    if k == 0:\n        return 0\n"
+        "    return min((go(k - c) + 1 for c in x if c <= k), default=99)",
         "go(n)",
         (8, [1, 4, 5]),
     ),
     "loop": (
-        "go(k):\n    best = 0\n    for c in x:\n        if c <= k:\n            best = max(best, c * c % 7 + go(k - c))\n"
+        "go(k):\n    best = 0\n    for c in x:\n        if c <= k:\n"
+        "            best = max(best, c * c % 7 + go(k - c))\n"
         "    return best",
         "go(n)",
         (8, [2, 3, 5]),
@@ -41,22 +47,33 @@ PROGRAMS = {
         "go(n)",
         (4, [2, 3]),
     ),
-    "and ends in time": ("go(k): return k if k < 1 else (k % 3 and go(k - 1)) + (k % 2 and go(k - 2))", "go(n)", (8, [0])),
-    "chosen": ("go(k): return 1 if k < 3 else go(k - 1) if k % 2 else go(k // 2) + go(k - 3)", "go(n)", (12, [0])),
+    "and ends in time": (
+        "go(k): return k if k < 1 else (k % 3 and go(k - 1)) + (k % 2 and go(k - 2))",
+        "go(n)",
+        (8, [0]),
+    ),
+    "chosen": (
+        "go(k): return 1 if k < 3 else go(k - 1) if k % 2 else go(k // 2) + go(k - 3)",
+        "go(n)",
+        (12, [0]),
+    ),
     "inside": ("go(k): return 1 if k < 1 else go(k - 1 - go(k - 1) % 2) + 1", "go(n)", (7, [0])),
     "floats": ("go(k): return 1.5 if k < 2 else go(k - 1) * 0.5 + go(k - 2)", "go(n)", (9, [0])),
     "tuples": (
-        "go(k):\n    if k == 0:\n        return 0, 1\n    a, b = go(k - 1)\n    c, d = go(k // 2)\n    return a + d, b + c % 5",
+        "go(k):\n    if k == 0:\n        return 0, 1\n    a, b = go(k - 1)\n    c, d = go(k // 2)\n"
+        "    return a + d, b + c % 5",
         "go(n)",
         (9, [0]),
     ),
     "while": (
-        "go(k):\n    t = 0\n    while k > 0 and go(k - 3) >= 0:\n        k -= 2\n        t += 1 + go(k // 2)\n    return t",
+        "go(k):\n    t = 0\n    while k > 0 and go(k - 3) >= 0:\n        k -= 2\n"
+        "        t += 1 + go(k // 2)\n    return t",
         "go(n)",
         (8, [0]),
     ),
     "texts": (
-        "go(i, j):\n    if i == 0 or j == 0:\n        return i + j\n    if 'kitten'[i - 1] == 'sitting'[j - 1]:\n"
+        "go(i, j):\n    if i == 0 or j == 0:\n        return i + j\n"
+        "    if 'kitten'[i - 1] == 'sitting'[j - 1]:\n"
         "        return go(i - 1, j - 1)\n    return 1 + min(go(i - 1, j), go(i, j - 1), go(i - 1, j - 1))",
         "go(3, n)",
         (3, [0]),
@@ -82,7 +99,9 @@ def _steps(n: int) -> int:
 
 
 def test_a_function_of_the_notebook_keeps_its_results() -> None:
-    f = nnmagic.compile("def f(n):\n    return [steps(i) for i in range(n)]", namespace={"steps": _steps}, engine="numpy")
+    f = nnmagic.compile(
+        "def f(n):\n    return [steps(i) for i in range(n)]", namespace={"steps": _steps}, engine="numpy"
+    )
     assert f(4).tolist() == [_steps(i) for i in range(4)]
 
 

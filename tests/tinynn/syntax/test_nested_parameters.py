@@ -67,7 +67,8 @@ READ: dict[str, tuple[str, list[tuple[object, ...]]]] = {
     "values": ("g: return [sum(x.values()) for x in g.values()], [v for u in g for v in g[u]]", [(WEIGHTS,)]),
     "key=": ("g: return max(g, key=lambda u: len(g[u]))", [(WEIGHTS,)]),
     "row": (
-        "d, i:\n    row = d[i]\n    n = 0\n    for v in row:\n        n += v\n    return n + len(row) + row[-1]",
+        "d, i:\n    row = d[i]\n    n = 0\n    for v in row:\n        n += v\n"
+        "    return n + len(row) + row[-1]",
         [(ROWS, 0)],
     ),
     "both": ("d, u, v: return v in d[u], d[u].index(v), d[u] + d[v], d[u] == d[v]", [(ROWS, 0, 1)]),
@@ -75,7 +76,8 @@ READ: dict[str, tuple[str, list[tuple[object, ...]]]] = {
     "tuples": ("t: return t[0, 0], [k[1] for k in t], sum(len(x) for x in t.values())", [(CORNERS,)]),
     "while": (
         "d:\n    st, seen = [0], {0}\n    while st:\n        for v in d[st.pop()]:\n"
-        "            if v not in seen:\n                seen.add(v)\n                st.append(v)\n    return len(seen)",
+        "            if v not in seen:\n                seen.add(v)\n                st.append(v)\n"
+        "    return len(seen)",
         [(ROWS,)],
     ),
     "helper": ("def last(a, u):\n    return a[u][-1]\ndef f(d): return last(d, 0) + last(d, 1)", [(ROWS,)]),
@@ -152,8 +154,10 @@ LISTS = [3, 6, 8, 10, 1, 2, 1, 5, 5, 9, 4, 7, 7, 7, 12, 11, 0, 3, 2, 20]
 #: Functions that call themselves with lists, and give lists.
 RECURSIVE: dict[str, tuple[str, tuple[object, ...]]] = {
     "quicksort": (
-        "def f(a):\n    if len(a) <= 1:\n        return a\n    p = a[len(a) // 2]\n    left = [x for x in a if x < p]\n"
-        "    same = [x for x in a if x == p]\n    right = [x for x in a if x > p]\n    return f(left) + same + f(right)",
+        "def f(a):\n    if len(a) <= 1:\n        return a\n    p = a[len(a) // 2]\n"
+        "    left = [x for x in a if x < p]\n"
+        "    same = [x for x in a if x == p]\n    right = [x for x in a if x > p]\n"
+        "    return f(left) + same + f(right)",
         (LISTS,),
     ),
     "sum": ("def f(a):\n    if not a:\n        return 0\n    return a[0] + f(a[1:])", (LISTS,)),
@@ -168,12 +172,15 @@ RECURSIVE: dict[str, tuple[str, tuple[object, ...]]] = {
         (3, 0, 1, 2),
     ),
     "search": (
-        "def f(a, x, lo, hi):\n    if lo > hi:\n        return -1\n    m = (lo + hi) // 2\n    if a[m] == x:\n"
-        "        return m\n    if a[m] < x:\n        return f(a, x, m + 1, hi)\n    return f(a, x, lo, m - 1)",
+        "def f(a, x, lo, hi):\n    if lo > hi:\n        return -1\n    m = (lo + hi) // 2\n"
+        "    if a[m] == x:\n"
+        "        return m\n    if a[m] < x:\n        return f(a, x, m + 1, hi)\n"
+        "    return f(a, x, lo, m - 1)",
         (list(range(0, 60, 2)), 14, 0, 29),
     ),
     "pairs": (
-        "def f(a, i, left):\n    if i == len(a):\n        return 0\n    w, p = a[i]\n    skip = f(a, i + 1, left)\n"
+        "def f(a, i, left):\n    if i == len(a):\n        return 0\n    w, p = a[i]\n"
+        "    skip = f(a, i + 1, left)\n"
         "    if w > left:\n        return skip\n    return max(skip, p + f(a, i + 1, left - w))",
         ([(2, 3), (3, 4), (4, 5), (5, 8)], 0, 11),
     ),
