@@ -1,4 +1,4 @@
-"""Write what functions read of lists of lists, and of dictionaries of lists or dictionaries, that a call gives.
+"""Write what functions read of nested lists and dictionaries that a call gives.
 
 Such an argument comes as arrays: the items of all inner lists, and where those of each begin and end. A
 dictionary has its keys, too, and an inner one its values, as many as it has keys. ``adj[u]`` is a part of the
@@ -175,7 +175,7 @@ class _Rewriter:
         return None
 
     def _inner(self, place: py.AST, index: str, *, may_miss: bool = False, part: str = "items") -> py.expr:
-        """Return the expression of an inner list; ``part``: the items, which are keys of inner dictionaries."""
+        """Return the expression of an inner list; ``part``: items, which inner dictionaries have as keys."""
         start, stop = self.part("start"), self.part("stop")
         at = f"{self.part('at')}[{index}]" if self.has_keys else index
         bounds = [f"{word}[{at}]" for word in (start, stop)]
@@ -247,7 +247,7 @@ class _Rewriter:
         yield stmt
 
     def _over(self, iterable: py.expr, target: py.expr, names: dict[str, py.expr]) -> tuple[py.expr, py.expr]:
-        """Return what a loop over the outer list goes over, its numbers or keys, and what these are assigned to.
+        """Return what a loop over the outer list goes over, its numbers or keys, and its new target.
 
         ``names`` gets the inner lists that names of the loop's head stand for.
         """
