@@ -129,6 +129,10 @@ ITEMS = "items"
 #: items are, as of a LIST. Of a dictionary of lists it has the keys, too, or their names behind its own two.
 LISTS = "lists"
 
+#: The name of a record of the items of an argument that is a list of lists, of where those of each begin and
+#: end, and of the keys of a dictionary of lists, or of dictionaries, and of the values of the latter.
+NESTED = "nested"
+
 #: The name of a record without fields whose only name is a value that is known at compile time.
 KNOWN = "known"
 

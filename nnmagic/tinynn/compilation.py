@@ -19,7 +19,7 @@ from nnmagic.diagnostics import (
 from nnmagic.relay.gradients.markers import Expanded, expand_marks
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.types import Type
+from nnmagic.relay.types import NESTED, RecordType, Type
 from nnmagic.tinynn.analysis.bound_names import find_local_names, find_mentioned_names
 from nnmagic.tinynn.analysis.kernels import check_kernels, settle_pranges
 from nnmagic.tinynn.analysis.lint import lint
@@ -31,6 +31,7 @@ from nnmagic.tinynn.namespace.notebook_functions import names_in, source_code
 from nnmagic.tinynn.parameters import MISSING, ParameterInfo
 from nnmagic.tinynn.program import DataTypeInfo, FunctionInfo, Program, Specialization
 from nnmagic.tinynn.syntax import parse, tree
+from nnmagic.tinynn.syntax.nested_parameters import NOTHING_NESTED, Nested
 from nnmagic.tinynn.syntax.printing import printing
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import StatementCompiler
@@ -86,14 +87,17 @@ def _compile_source(
     namespace: Mapping[str, object],
     specialization: Specialization | None,
     promote: bool | None,
+    nested: Nested = NOTHING_NESTED,
 ) -> Program:
     diagnostics = Diagnostics()
-    module = parse(source, diagnostics)
+    if specialization is not None and (own := _nested_in(specialization)):
+        nested = {**nested, specialization.name: own}
+    module = parse(source, diagnostics, nested=nested)
     if module is None or not (module.funcs or module.types):
         diagnostics.raise_if_any(TinyNNError)
         raise AssertionError("a cell without functions is an error")
     elaboration = new_elaboration(source, namespace, diagnostics)
-    elaboration.specialize = partial(_compile_source, source, namespace, promote=promote)
+    elaboration.specialize = partial(_compile_source, source, namespace, promote=promote, nested=nested)
     with promotion(promote, elaboration.note), sizes_of_arrays(elaboration.sizes_of_arrays):
         functions = elaborate_cell(elaboration, module, specialization)
     diagnostics.raise_if_any(TinyNNError)
@@ -139,6 +143,15 @@ def _compile_source(
     free = () if specialization or not resolver.templates else _free_names(module, namespace)
     captured = {**{name: look_up(namespace, name) for name in free}, **resolver.looked_up}
     return Program(expanded.module, infos, types, known, captured, module, free, warnings, records)
+
+
+def _nested_in(specialization: Specialization) -> dict[str, tuple[str, ...]]:
+    """Return the parts of the arguments that are lists of lists and the like, by their parameters."""
+    return {
+        name: type_.names
+        for name, type_ in specialization.types.items()
+        if isinstance(type_, RecordType) and type_.name == NESTED
+    }
 
 
 def _free_names(cell: tree.CellNode, namespace: Mapping[str, object]) -> tuple[str, ...]:

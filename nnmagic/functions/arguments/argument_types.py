@@ -128,7 +128,7 @@ def _of_structure(what: str, value: object, converts: Convert) -> tuple[ty.Type,
     if value is None or isinstance(value, str):
         return ty.RecordType((), ty.KNOWN, (value,)), ()  # type: ignore[arg-type]  # see KNOWN
     if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
-        return None if (entries := _entries(value)) is None else _of_table(value, *entries)
+        return nested_type(value) if (entries := _entries(value)) is None else _of_table(value, *entries)
     if isinstance(value, list) and (rows := _rows(value)) is not None:
         if converts:
             return None  # an array
@@ -158,10 +158,46 @@ def _of_structure(what: str, value: object, converts: Convert) -> tuple[ty.Type,
 
 def _of_table(value: Mapping[object, object], *entries: np.ndarray) -> tuple[ty.Type, object]:
     """Return the type of a dictionary whose keys only the call knows, and its keys and values."""
-    types = (ty.TensorType((ty.ANY, *entry.shape[1:]), str(entry.dtype)) for entry in entries)
+    types = map(_of_rows, entries)
     is_python = all(type(each) in (int, float) for each in value.values())
     names = ("keys", ty.NUMBERS if is_python else "values")
     return ty.RecordType(tuple(types), ty.TABLE, names), entries
+
+
+def nested_type(value: object) -> tuple[ty.Type, object] | None:
+    """Return the type of a list or dictionary of lists, sets or dictionaries of numbers, and its parts.
+
+    None for anything else.
+    """
+    if not isinstance(value, Mapping | list) or not value:
+        return None
+    inner = list(value.values()) if isinstance(value, Mapping) else value
+    kind = next((each for each in (list, set, dict) if all(isinstance(part, each) for part in inner)), None)
+    stop = np.cumsum([len(part) for part in inner]) if kind is not None else np.zeros(0)
+    parts: dict[str, list[object]] = {
+        "set items" if kind is set else "items": [item for part in inner for item in (part if kind else ())]
+    }
+    if isinstance(value, Mapping):
+        parts["keys" if getattr(value, "default_factory", None) is None else "default keys"] = list(value)
+    if kind is dict:
+        parts["values"] = [item for part in inner for item in part.values()]
+    found = {name: _rows(part) if part else (ty.NUMBERS, np.zeros(0, int)) for name, part in parts.items()}
+    if kind is None or any(rows is None or rows[0] == "lists" for rows in found.values()):
+        return None
+    typed = {
+        name: (ty.RecordType((_of_rows(rows[1]),), ty.LIST, (rows[0],)), (rows[1],))
+        for name, rows in found.items()
+        if rows is not None
+    }
+    bounds = {"start": np.concatenate(([0], stop[:-1])), "stop": stop}
+    whole = {**typed, **{name: (_of_rows(array), array) for name, array in bounds.items()}}
+    record = ty.RecordType(tuple(type_ for type_, _ in whole.values()), ty.NESTED, tuple(whole))
+    return record, tuple(array for _, array in whole.values())
+
+
+def _of_rows(array: np.ndarray) -> ty.TensorType:
+    """Return the type of an array with any number of rows."""
+    return ty.TensorType((ty.ANY, *array.shape[1:]), str(array.dtype))
 
 
 def _rows(value: list[object]) -> tuple[str, np.ndarray] | None:
@@ -253,4 +289,7 @@ def _of_dtype(dtype: np.dtype) -> str:
 
 
 def _hint(value: object) -> str:
+    if isinstance(value, Mapping):
+        kinds = "numbers, or lists, sets or dictionaries of numbers"
+        return f"; a dictionary has strings as keys, or numbers, with {kinds}: number what else it has"
     return "; write the parameter's type" if isinstance(value, AdtValue) else ""

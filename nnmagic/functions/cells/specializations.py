@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType, ModuleType
@@ -13,11 +14,11 @@ import numpy as np
 from nnmagic.diagnostics import Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
 from nnmagic.functions.arguments import open_signatures
-from nnmagic.functions.arguments.argument_types import PYTHON_INTEGERS, plain_number
+from nnmagic.functions.arguments.argument_types import PYTHON_INTEGERS, nested_type, plain_number
 from nnmagic.functions.caching.compile_options import Options
 from nnmagic.functions.captured import Captured
 from nnmagic.functions.compiled import CompiledFunction
-from nnmagic.relay.types import AnyDim, TensorType, Type
+from nnmagic.relay.types import ITEMS, LIST, AnyDim, RecordType, TensorType, Type
 from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.program import FunctionInfo, Specialization
 from nnmagic.tinynn.types.annotations import Generator
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 #: After so many specializations a warning says how to compile once for all sizes.
 _MANY = 32
+
+#: A list of more lists is taken as arrays at once.
+_LONG = 64
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class Template:
     qualname: str | None = None
     module: str | None = None
 
+    @property
+    def calls_itself(self) -> bool:
+        """Whether the function mentions itself."""
+        return len(re.findall(rf"\b{self.info.name}\b", self.info.source)) > 1
+
 
 class Specializations:
     """What a function without types was compiled to; any thread may call it.
@@ -66,6 +75,8 @@ class Specializations:
         self.wrapped = wrapped
         self.compiled: dict[open_signatures.Key, CompiledFunction] = {}
         self.needed: dict[open_signatures.Key, tuple[str, ...]] = {}
+        #: Which way of taking lists served the last call.
+        self._way = 0
         #: Types of calls whose sizes stand for the names of those of other parameters.
         self._sized: set[open_signatures.Key] = set()
         self._compiling = Lock()
@@ -85,6 +96,47 @@ class Specializations:
         bound: Sequence[Any],
     ) -> CompiledFunction:
         """Return the function compiled for a call; ``arguments`` loses the arguments that are known by then.
+
+        Where it cannot be compiled for lists as the call gives them, lists of lists are arrays (nested_type),
+        and those of a function that calls itself have any length.
+        """
+        lists = {name: type_ for name, type_ in types.items() if isinstance(type_, RecordType)}
+        given = {parameter.name: value for parameter, _, value in self.rows(bound)}
+        nested = {
+            name: found
+            for name, type_ in lists.items()
+            if type_.name == ITEMS and (found := nested_type(given[name])) is not None
+        }
+        ways: list[dict[str, Type | Generator]] = [types]
+        if nested:
+            ways.append({**types, **{name: type_ for name, (type_, _) in nested.items()}})
+        if self.template.calls_itself and any(type_.name == LIST for type_ in lists.values()):
+            ways.append({name: _of_any_length(name, type_) for name, type_ in ways[-1].items()})
+        is_long = any(len(lists[name].fields) > _LONG for name in nested)
+        first, refused = self._way or int(is_long), None
+        for number in sorted(range(len(ways)), key=lambda number: number != first):
+            arrays = {name: array for name, (type_, array) in nested.items() if ways[number][name] is type_}
+            left = {**arguments, **arrays}
+            try:
+                compiled = self._for_sizes(ways[number], values, left, bound)
+            except TinyNNError as error:
+                refused = refused or error
+                continue
+            self._way = number
+            arguments.clear()
+            arguments.update(left)
+            return compiled
+        assert refused is not None
+        raise refused
+
+    def _for_sizes(
+        self,
+        types: dict[str, Type | Generator],
+        values: dict[str, object],
+        arguments: dict[str, Any],
+        bound: Sequence[Any],
+    ) -> CompiledFunction:
+        """Return the function compiled for the types of a call.
 
         Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
         """
@@ -250,6 +302,15 @@ class Specializations:
             specialization=given,
             build=build,
         )
+
+
+def _of_any_length(name: str, type_: Type | Generator) -> Type | Generator:
+    """Return the type of a list of any length for that of a list."""
+    if not isinstance(type_, RecordType) or type_.name != LIST:
+        return type_
+    (rows,) = type_.fields
+    assert isinstance(rows, TensorType)
+    return replace(type_, fields=(replace(rows, shape=(AnyDim(f"{name}_0"), *rows.shape[1:])),))
 
 
 def _makes_an_array(items: object) -> bool:

@@ -10,6 +10,7 @@ from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.iteration import count
 from nnmagic.tinynn.values import values as v
+from nnmagic.tinynn.values.descriptions import describe
 
 #: How many items a combination has at most.
 _MOST = 12
@@ -25,6 +26,18 @@ def accumulate(items, func, initial):
         total = {total}
         totals.append(total)
     return totals
+"""
+_GROUPED = """
+def groupby(items, key):
+    groups, group, last = [], [], None
+    for item in items:
+        own = {own}
+        if group and own != last:
+            groups = groups + [(last, group)]
+            group = []
+        group = group + [item]
+        last = own
+    return groups + [(last, group)] if group else groups
 """
 _REDUCED = """
 def reduce(func, items, total):
@@ -59,6 +72,17 @@ def _accumulate(call: Arguments) -> v.Value:
     total = "func(total, item)" if "func" in call else "total + item"
     given = (call.given["iterable"], call.given.get("func", nothing), call.given.get("initial", nothing))
     return v.LoopCall("text", given, text=_ACCUMULATED.format(total=total))
+
+
+def _groupby(call: Arguments) -> v.Value:
+    items, nothing = call.given["iterable"], v.Operand(v.Known(None), call.span)
+    key = call.given.get("key", nothing)
+    if static_value_or_none(items.value) is None and not isinstance(items.value, v.TupleOf):
+        message = f"groupby takes items that are known at compile time, not {describe(items.value)}"
+        hint = "go over them in a loop, and compare each with the one before: x[i] != x[i - 1]"
+        raise v.RefusalError(message, items.span, hint=hint)
+    own = "item" if key.value == v.Known(None) else "key(item)"
+    return v.LoopCall("text", (items, key), text=_GROUPED.replace("{own}", own))
 
 
 def _reduce(call: Arguments) -> v.Value:
@@ -160,6 +184,7 @@ ITERTOOLS: dict[str, Builtin] = {
         "combinations_with_replacement", lambda _: "", lambda place: f"i{place - 1}" if place else "0"
     ),
     "permutations": _choices("permutations", _differs, lambda _: "0"),
+    "groupby": cell_function("groupby", "iterable key?", _groupby, "Return pairs of a key and its items."),
     "islice": cell_function("islice", "iterable *bounds", _islice, "Return a part of the items as a list."),
     "pairwise": _written(
         "itertools", "pairwise", "iterable", "list(zip(list(iterable)[:-1], list(iterable)[1:]))"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nnmagic.diagnostics import Note, Span
@@ -155,6 +155,32 @@ def _apply(
     return v.as_value(call, substitute_dims(type_.ret_type, solved, own=not isinstance(callee, ir.Var)))
 
 
+def list_as_record(value: v.Value, span: Span) -> v.Value:
+    """Return a list of rows as the record that a parameter of a function is; any other value as it is."""
+    match value:
+        case v.ListOfRows(rows=rows, is_table=is_table, is_row=False, columns=columns):
+            words = list(_words_of(columns))
+            if "" in words:
+                return value
+            kind = "lists" if is_table else ty.NUMBERS if rows.weak else "scalars"
+            kind = " ".join(["tuples", *words]) if words else kind
+            record = ty.RecordType((rows.type,), ty.LIST, (kind,))
+            whole = v.Computed(ir.Tuple((rows.expr,), span=span), record)
+            return v.TupleOf((v.Computed(rows.expr, rows.type),), whole, record, written="list")
+        case v.TupleOf(items=items, whole=None, record=None, written="tuple"):
+            return replace(value, items=tuple(list_as_record(item, span) for item in items))
+    return value
+
+
+def _words_of(columns: v.Columns) -> Iterator[str]:
+    """Yield the dtypes of Python's numbers in tuples, those of tuples inside in brackets; "" of others."""
+    for column in columns:
+        if isinstance(column, tuple):
+            yield from ("(", *_words_of(column), ")")
+        else:
+            yield column.dtype if column.weak else ""
+
+
 def fit_argument(
     function: str,
     parameter: str,
@@ -165,7 +191,8 @@ def fit_argument(
 ) -> v.Computed:
     """Convert an argument to a value of the parameter's type. Raises RefusalError."""
     operand = as_number(operand)
-    value = operand.value
+    value = list_as_record(operand.value, operand.span)
+    operand = replace(operand, value=value)
     match value, wanted:
         case v.Known(value=number), ty.TensorType(shape=(), dtype=dtype) if is_number(number):
             assert isinstance(number, bool | int | float | complex)

@@ -41,9 +41,10 @@ from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
-from nnmagic.tinynn.operators.iteration import ITERATION, count
+from nnmagic.tinynn.operators.iteration import ITERATION, columns_of_rows, count
 from nnmagic.tinynn.operators.sets import OF_SETS
 from nnmagic.tinynn.operators.tables import keys_of_table
+from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import DType, Generator, dtype_named
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -59,6 +60,11 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> v.Value:
     callee = _torch_method(ctx, expr) or _callee(ctx, expr)
     if is_callback(callee.value):
         return call_callback(ctx, expr)
+    match expr.params:
+        case [tree.Starred(value=ast.Var() as rows)] if callee.value == v.BuiltinName(ITERATION["zip"]):
+            operand = ctx.operand(rows)
+            if isinstance(operand.value, v.ListOfRows) and operand.value.columns:
+                return columns_of_rows(operand.value, ctx.span(expr.span))
     since = len(ctx.changed_by_calls)
     operands = evaluate_operands(ctx, expr.params)
     for key, value in expr.keyword_params.items():

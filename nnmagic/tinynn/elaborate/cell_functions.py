@@ -286,6 +286,7 @@ def _bind_parameters(
             dimensions.setdefault(label, named)
     for known, value in signature.known.items():
         bindings.bind(known, parameter_values.as_tuple(value), ctx.span(definition.name_span))
+        ctx.given_lists += tuple(parameter_values.lists_inside(value))
     body = definition.body
     reassigned = bound_names.find_reassigned_names(body, bindings.locals)
     environment = v.Environment(

@@ -192,6 +192,8 @@ class Elaboration:
     #: The lists and dictionaries that paths left, each with the identities of those that it may be, which are
     #: kept alive: no other value gets their identities.
     merged_lists: dict[int, tuple[tuple[v.Value, ...], frozenset[object]]] = field(default_factory=dict)
+    #: The lists inside of arguments that are known when the function is compiled.
+    given_lists: tuple[v.Value, ...] = ()
     #: The memory that the results of the function of the cell may share.
     returned: Tokens = frozenset()
     work: int = 0

@@ -11,6 +11,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import types as ty
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Terminator
+from nnmagic.tinynn.elaborate.list_items import check_inner_list
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.tables import put, remove, update
@@ -67,6 +68,7 @@ def assign_key(ctx: Elaboration, target: ast.Call, value: v.Operand, op: AnyOp |
         if is_tensor(before.value) and tensor_type(before).shape:
             hint = "assign a new one, as in d['key'] = d['key'] + value"
             raise v.RefusalError("an array that a dictionary holds is not changed in place", place, hint=hint)
+        check_inner_list(ctx, name, held, before.value, place)
         return v.Operand(binary_operation(ctx, op, before, value, span), span)
 
     static_key = tables.key_or_missing(key)

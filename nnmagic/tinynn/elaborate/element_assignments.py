@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attr
 from synr import ast
 
 from nnmagic.diagnostics import Note, Span
@@ -26,6 +27,7 @@ from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree, tree_building
 from nnmagic.tinynn.syntax.lifted_functions import OF_LIST
 from nnmagic.tinynn.syntax.tree_building import subscripts_of
+from nnmagic.tinynn.syntax.unsupported_syntax import RAGGED
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe
@@ -65,7 +67,13 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: v.Operand, others
 
 
 def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
-    """Elaborate ``name[index] += value`` with any operator. Raises RefusalError."""
+    """Elaborate ``name[index] += value`` with any operator, or ``name[index].append(item)``.
+
+    Raises RefusalError.
+    """
+    if stmt.appended:
+        _append_to_item(ctx, stmt)
+        return
     if has_keys(ctx, stmt.target):
         assign_key(ctx, stmt.target, ctx.operand(stmt.rhs), stmt.op.name, ctx.span(stmt.span))
         return
@@ -89,6 +97,24 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     else:
         changed = inherit_default_dtype(changed, [tensor.value, right.value])
         bind_target(ctx, variable, memory, changed, target_span)
+
+
+def _append_to_item(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
+    """Elaborate ``name[index].append(item)``. Raises RefusalError where that is no list, or is shared."""
+    with ctx.trial():
+        item = ctx.evaluate(stmt.target)
+    is_list = isinstance(item, v.ListOfRows) or (
+        isinstance(item, v.TupleOf) and item.record is None and item.written != "tuple"
+    )
+    message = f"`.append` would change `{stmt.appended}` in place, which a cell cannot"
+    if not is_list and not v.is_failed(item):
+        raise v.RefusalError(message, ctx.span(stmt.span), hint=RAGGED)
+    try:
+        elaborate_update(ctx, attr.evolve(stmt, appended=""))
+    except v.RefusalError as refusal:
+        error = refusal.diagnostic
+        hint = RAGGED if error.hint is None else error.hint
+        raise v.RefusalError(f"{message}: {error.message}", ctx.span(stmt.span), hint=hint) from None
 
 
 def _check_item_of_list(ctx: Elaboration, variable: ast.Var, tensor: v.Operand, value: v.Operand) -> None:

@@ -11,7 +11,8 @@ from nnmagic.diagnostics import Note
 from nnmagic.relay import expr as ir
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type
-from nnmagic.tinynn.analysis.bound_names import find_assigned_names
+from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names
+from nnmagic.tinynn.calls.function_calls import list_as_record
 from nnmagic.tinynn.elaborate.annotation_types import has_python_numbers, sizes_in_scope
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
@@ -26,8 +27,8 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     render,
 )
 from nnmagic.tinynn.elaborate.conversions import convert_result, convert_to_declared, to_relay
-from nnmagic.tinynn.elaborate.merge_plans import MergePlan
-from nnmagic.tinynn.elaborate.merging import MergeConflictError, plan_merge, to_planned_type
+from nnmagic.tinynn.elaborate.merge_plans import MergePlan, expressions, rebuild
+from nnmagic.tinynn.elaborate.merging import MergeConflictError, plan_lists, plan_merge, to_planned_type
 from nnmagic.tinynn.elaborate.varying_results import results_of_paths
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
@@ -98,6 +99,11 @@ def _any_value(type_: Type) -> ir.Expr | None:
             parts = [_any_value(field) for field in fields]
             return None if None in parts else ir.Tuple(tuple(part for part in parts if part is not None))
     return None
+
+
+def calls_itself(definition: tree.DefinitionNode) -> bool:
+    """Return whether a function calls itself."""
+    return definition.name in find_mentioned_names(definition.body)
 
 
 def declares_none(definition: tree.DefinitionNode) -> bool:
@@ -194,10 +200,16 @@ def _finish(
             for value in usable
         }
         declared = None
-    if declared is None and len(usable) > 1:
+    lists = None
+    if declared is None and ctx.own_parameters and calls_itself(definition):
+        lists = plan_lists([each.value for each in fitted.values()])
+    if declared is None and len(usable) > 1 and lists is None:
         plan = _plan_result(definition, [*fitted.values()])
 
     def part_of(value: v.Operand) -> v.Computed:
+        if lists is not None:  # what it gives itself is a list, too
+            rows = rebuild(lists, expressions(lists, value.value, value.span))
+            return to_relay(replace(value, value=list_as_record(rows, value.span)))
         if declared is not None:
             return convert_result(what, declared, value, span, sizes_in_scope(ctx), of_python=of_python)
         return to_relay(value) if plan is None else to_planned_type(plan, value)

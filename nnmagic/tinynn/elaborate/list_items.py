@@ -91,6 +91,7 @@ def _forget_holders(
 
     They may be read before the change, as in ``row = a[0]`` and ``a[0][0] = row[1]``.
     """
+    _check_own(ctx, name, inner, span)
     if isinstance(inner, v.ListOfRows):
         chain = ctx.environment.chain()
         forget_shared_names(ctx.memory, chain, name, ctx.memory.of_value(inner, chain), span)
@@ -203,6 +204,7 @@ def update_item(
         before = subscript(v.Operand(before, target_span), index, target_span)
     if isinstance(before, v.Computed) and not before.weak and len(indices) == 1:
         _check_alone(ctx, items, indices[0], span)
+    check_inner_list(ctx, variable.id.name, items, before, span)
     with promotion(promote=True):
         result = binary_operation(ctx, stmt.op.name, v.Operand(before, target_span), right, span)
     if v.is_failed(result):
@@ -252,6 +254,32 @@ def check_holders(ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, 
     for other, _ in _other_holders(ctx, name, items):
         message = f"`{other}` holds the list `{name}`, which Python would change there, too"
         raise v.RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
+
+
+def _check_own(ctx: Elaboration, name: str, inner: v.Value, span: Span, *, grows: bool = False) -> None:
+    """Check that a list inside of another is none that the caller gave. Raises RefusalError."""
+    tokens = ctx.memory.of_value(inner, ctx.environment.chain())
+    is_given = any(inner is each for each in ctx.given_lists)
+    if isinstance(inner, v.ListOfRows):
+        is_given |= any(isinstance(token, Foreign) for token in tokens)
+        is_given |= grows and ctx.memory.is_foreign(ctx.memory.root_of(inner.rows.expr))
+    if is_given:
+        message = f"a list inside of `{name}` is the caller's, which Python would change"
+        hint = f"copy them all before: {name} = [list(each) for each in {name}]"
+        hint = "append to a list that the function makes, and return that" if grows else hint
+        raise v.RefusalError(message, span, hint=hint)
+
+
+def check_inner_list(ctx: Elaboration, name: str, whole: v.Value, inner: v.Value, span: Span) -> None:
+    """Check that nothing else shows a list inside of another that grows in its place. Raises RefusalError."""
+    if not isinstance(inner, v.ListOfRows | v.TupleOf) or getattr(inner, "written", "") == "tuple":
+        return
+    _check_own(ctx, name, inner, span, grows=True)
+    others = [f"`{other}`" for other, _ in _other_holders(ctx, name, inner)]
+    others += ["another item"] if _occurrences(whole, inner) > 1 else []
+    if others:
+        message = f"{others[0]} shows this list, too, and would grow with it"
+        raise v.RefusalError(message, span, hint=f"write {name}[i] = {name}[i] + items for a new list")
 
 
 def _other_holders(ctx: Elaboration, name: str, item: v.Value) -> Iterator[tuple[str, v.Bindings]]:

@@ -18,7 +18,7 @@ from nnmagic.tinynn.elaborate import list_rewriting, sequencing
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
 from nnmagic.tinynn.elaborate.changing_lists import change_in_loop
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.control_flow_blocks import Terminator
+from nnmagic.tinynn.elaborate.control_flow_blocks import ExitKind, Terminator, exits_of
 from nnmagic.tinynn.elaborate.growing_lists import room_for_rounds
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import forget_inner_lists, lists_to_index
@@ -339,8 +339,10 @@ def _unroll_changing(
         return end
 
     def accept(end: Terminator | None) -> bool:
-        if end is not None or ctx.diagnostics.errors or ctx.environment.failed != failed:
+        if ctx.diagnostics.errors or ctx.environment.failed != failed:
             return False
+        if end is not None:  # whether it returns for certain: no list is left then
+            return all(exit_.kind is ExitKind.RETURNS for exit_, _ in exits_of(end))
         locals_ = ctx.environment.bindings.locals
         return all(isinstance(locals_.get(name), v.TupleOf) for name in lists.values)
 

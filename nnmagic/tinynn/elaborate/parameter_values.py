@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nnmagic.relay import expr as ir
@@ -50,8 +51,18 @@ def value_of_parameter(
     return as_weak(value) if is_python_number(parameter.ty) else value
 
 
+def lists_inside(value: v.Value) -> Iterator[v.Value]:
+    """Yield the lists inside of a list or a tuple, and those inside of these."""
+    for item in value.items if isinstance(value, v.TupleOf) else ():
+        if isinstance(item, v.TupleOf):
+            yield item
+            yield from lists_inside(item)
+
+
 def as_tuple(value: v.Value) -> v.Value:
     """Return an argument that is a tuple as one that was written so."""
+    if isinstance(value, v.TupleOf) and value.record is not None and value.record.name == ty.NESTED:
+        return v.TupleOf(value.items, written="tuple")
     if isinstance(value, v.TupleOf) and value.record is None:
         return replace(value, written=value.written or "tuple")
     return value

@@ -232,6 +232,12 @@ class SharedMemory:
         """Record that an expression has memory of its own; ``what``: whose it is, if not the function's."""
         self.tokens[expr] = frozenset((expr if what is None else Foreign(what),))
 
+    def root_of(self, expr: ir.Expr) -> ir.Expr:
+        """Return what an expression is a part of, if it is one of a tuple; else the expression."""
+        while isinstance(part := self._resolve_binding(expr), ir.TupleGetItem):
+            expr = part.tuple_value
+        return part
+
     def is_foreign(self, expr: ir.Expr) -> bool:
         """Return whether an expression is an array that is not the function's own."""
         return isinstance(expr, ir.Var) and any(isinstance(each, Foreign) for each in self.of_expr(expr))

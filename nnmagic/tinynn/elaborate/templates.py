@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nnmagic.diagnostics import CompileError, Note, Span
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import ANY, AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type
+from nnmagic.relay.types import ANY, LIST, AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type
 from nnmagic.tinynn.calls import function_calls
 from nnmagic.tinynn.elaborate.annotation_types import is_python_number, parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -281,6 +281,9 @@ def _wider(type_: Type, passed: Type | Generator) -> Type | None:
             dims = zip(shape, other_shape, strict=True)
             sizes = (AnyDim(f"n{a}") if isinstance(a, int) and a != b else a for a, b in dims)
             return replace(type_, shape=tuple(sizes))
+        case RecordType(name="list", fields=(rows,)), RecordType(name="list", fields=(other_rows,)):
+            wider = _wider(rows, other_rows)
+            return None if wider is None else replace(type_, fields=(wider,))
     return None
 
 
@@ -360,7 +363,9 @@ def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | 
         assert isinstance(value.value, bool | int | float | complex)
         return NumberType((), natural_dtype(value.value))
     operand = as_number(operand)
-    tensor = as_computed(operand) if is_computed(operand.value) else None
+    operand = replace(operand, value=function_calls.list_as_record(operand.value, operand.span))
+    value = operand.value
+    tensor = as_computed(operand) if is_computed(value) else None
     if tensor is None or isinstance(tensor.type, FuncType):
         message = (
             f"{function}: `{parameter}` is {describe(value)}, for which no function is compiled by itself"
@@ -377,6 +382,11 @@ def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | 
 
 def _with_named_sizes(type_: Type | Generator, parameter: str) -> Type | Generator:
     """Return the type of an argument with names for sizes without one: a result may have the same."""
+    if isinstance(type_, RecordType) and type_.name == LIST:
+        (rows,) = type_.fields
+        named = _with_named_sizes(rows, parameter)
+        assert isinstance(named, TensorType)
+        return replace(type_, fields=(named,))
     if not isinstance(type_, TensorType) or AnyDim() not in type_.shape:
         return type_
     dims = (AnyDim(f"{parameter}_{axis}") if dim == AnyDim() else dim for axis, dim in enumerate(type_.shape))

@@ -20,7 +20,8 @@ from nnmagic.tinynn.elaborate.sequencing import run_as_one_step, run_steps
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import FAILED
 
-#: The most rounds of a loop that is unrolled; a longer one becomes a function.
+#: The most rounds of a loop that is unrolled; a longer one becomes a function, unless its rounds leave no
+#: code: texts are long.
 MAX_UNROLLED = 64
 
 #: The most statements that one loop, with those inside it, is unrolled to.
@@ -53,10 +54,14 @@ class _OperatorLimit:
     work: int
     give_up: GiveUpError
     in_branches: int = 256
+    #: Whether the rounds so far have computed all at compile time.
+    is_known: bool = True
 
     def check(self, ctx: Elaboration, end: Terminator | None) -> None:
         """Count what a round computes; ``end``: how control leaves it. Raises GiveUpError."""
-        self.left -= self.counter.count_new(ctx)
+        new = self.counter.count_new(ctx)
+        self.left -= new
+        self.is_known = self.is_known and not new and end is None
         if end is not None:
             self.left -= _COST_OF_EXITS
             self.in_branches -= self.counter.count_in(end)
@@ -137,7 +142,7 @@ def _unroll_rounds(
 
     def steps() -> Iterator[Callable[[], Terminator | None]]:
         for number, begin in enumerate(rounds):
-            if begin is None or number >= MAX_UNROLLED:
+            if begin is None or (number >= MAX_UNROLLED and (limit is None or not limit.is_known)):
                 raise give_up
             ctx.live = live
             yield partial(run_round, number, begin)

@@ -26,7 +26,7 @@ def python_code(value: object) -> types.FunctionType | None:
     """
     if ruled_function(value) is not None:
         return None
-    for maker in ("numba.", "jax", "torch."):
+    for maker in ("numba.", "jax", "torch.", "functools"):
         if type(value).__module__.startswith(maker):
             inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
             value = inner if isinstance(inner, types.FunctionType) else value

@@ -83,6 +83,26 @@ def _zip_like(name: str) -> Builtin:
     return Builtin(name, signature, apply_to, f"Return Python's {name}, for a loop to iterate over.")
 
 
+def columns_of_rows(rows: v.ListOfRows, span: Span) -> v.Value:
+    """Return what ``zip(*rows)`` gives of a list of tuples: a list for each of their places."""
+    number = count(v.Operand(rows, span))
+    size = number if isinstance(number, v.Computed) else number_constant(number, "int64", span)
+    some = apply("greater", span, size, number_constant(0, "int64", span))
+    message = f"not enough values to unpack (expected {len(rows.columns)}, got 0)"
+    table = v.Operand(apply("python.require", span, rows.rows, some, message=message), span)
+    whole = v.Operand(v.SliceOf(*[v.Known(None)] * 3), span)
+    lists: list[v.Value] = []
+    for place, column in enumerate(rows.columns):
+        if not isinstance(column, v.Column):
+            raise v.RefusalError(
+                "zip(*rows) takes tuples of numbers", span, hint="write a loop over the rows"
+            )
+        numbers = subscript(table, [whole, v.Operand(v.Known(place), span)], span)
+        assert isinstance(numbers, v.Computed)
+        lists.append(v.ListOfRows(replace(cast(numbers, column.dtype, span), weak=column.weak)))
+    return v.TupleOf(tuple(lists), written="list")
+
+
 def _enumerate(call: Arguments) -> v.Value:
     """Return Python's enumerate; from another number it is a zip with a range."""
     iterable = call.given["iterable"]

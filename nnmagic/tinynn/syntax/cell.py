@@ -21,6 +21,13 @@ from nnmagic.tinynn.syntax.generator_functions import with_lists_for_generators
 from nnmagic.tinynn.syntax.gradient_rules import is_of_rule, with_gradient_rules
 from nnmagic.tinynn.syntax.heaps import mark_own_calls
 from nnmagic.tinynn.syntax.lifted_functions import with_lifted_functions
+from nnmagic.tinynn.syntax.memoized_functions import with_tables
+from nnmagic.tinynn.syntax.nested_parameters import (
+    NOTHING_NESTED,
+    Nested,
+    NestedUseError,
+    with_nested_parameters,
+)
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.plain_dictionaries import with_plain_dictionaries
 from nnmagic.tinynn.syntax.plain_objects import with_plain_objects
@@ -32,10 +39,17 @@ _ASSIGNMENTS = py.AnnAssign | py.Assign
 _CONSTRUCTORS = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
 
 
-def parse(source: Source, diagnostics: Diagnostics, *, methods: bool = False) -> tree.CellNode | None:
+def parse(
+    source: Source,
+    diagnostics: Diagnostics,
+    *,
+    methods: bool = False,
+    nested: Nested = NOTHING_NESTED,
+) -> tree.CellNode | None:
     """Return the tree of a cell, or None if Python itself cannot parse it; errors go to ``diagnostics``.
 
-    ``methods``: whether a function may have a parameter ``self`` without a type.
+    ``methods``: whether a function may have a parameter ``self`` without a type. ``nested``: the parts of the
+    arguments of functions that are lists of lists, and the like.
     """
     spans = SpanMap(source)
     if len(source.text) > MAX_CHARACTERS:
@@ -64,7 +78,7 @@ def parse(source: Source, diagnostics: Diagnostics, *, methods: bool = False) ->
             diagnostics.error(message, spans.public(spans.of(inner)), hint="divide it into several cells")
             return None
         mark_own_calls(module)
-        compiler = CellCompiler(spans, diagnostics, methods=methods)
+        compiler = CellCompiler(spans, diagnostics, methods=methods, nested=nested)
         result = compiler.compile_module(module)
         is_nested_too_deep = _check_by_python(module, spans, diagnostics)
     return None if is_nested_too_deep else result
@@ -111,9 +125,17 @@ def _message(error: SyntaxError, source: Source) -> str:
 class CellCompiler(StatementCompiler):
     """Compiler of functions and classes; its base classes compile statements and expressions."""
 
-    def __init__(self, spans: SpanMap, diagnostics: Diagnostics, *, methods: bool = False) -> None:
+    def __init__(
+        self,
+        spans: SpanMap,
+        diagnostics: Diagnostics,
+        *,
+        methods: bool = False,
+        nested: Nested = NOTHING_NESTED,
+    ) -> None:
         super().__init__(spans, diagnostics)
         self.methods = methods
+        self.nested = nested
 
     def compile_module(self, program: py.Module) -> tree.CellNode:
         """Compile all functions and data types of the cell, by name in source order."""
@@ -122,7 +144,7 @@ class CellCompiler(StatementCompiler):
         refused: set[str] = set()
         imports: list[tree.Import] = []
         constants: dict[str, object] = {}
-        body: Sequence[py.stmt] = with_lists_for_generators(program.body)
+        body: Sequence[py.stmt] = with_lists_for_generators(self._with_nested(with_tables(program.body)))
         body = with_plain_objects(with_lifted_functions(body))
         body = body if self.methods else with_gradient_rules(body, self.refuse_node)
         for stmt in body:
@@ -146,6 +168,22 @@ class CellCompiler(StatementCompiler):
         last = len(self.spans.lines)
         whole = self.spans.span(1, 0, last, len(self.spans.lines[-1]))
         return tree.CellNode(whole, functions, types, frozenset(refused), imports, constants)
+
+    def _with_nested(self, body: Sequence[py.stmt]) -> Sequence[py.stmt]:
+        """Return the statements of the cell with what they read of nested arguments; none with an error."""
+        try:
+            return with_nested_parameters(body, self.nested)
+        except NestedUseError as error:
+            place, name = error.node if isinstance(error.node, py.expr | py.stmt) else body[0], error.name
+            message = f"`{name}` holds lists of the caller, of which a cell reads {name}[i] and its items"
+            hint = (
+                f"write {name}[i] where it is read, as in for x in {name}[i], or list({name}[i]) for a copy"
+            )
+            if error.changes:
+                message = f"`{name}` holds lists of the caller, which Python would change"
+                hint = "change lists that the function makes, as in new = [[] for _ in range(n)]"
+            self.refuse(message, self.spans.of(place), hint)
+            return []
 
     def _add(
         self,
@@ -225,9 +263,14 @@ class CellCompiler(StatementCompiler):
 
     def _data_type(self, stmt: py.ClassDef) -> tree.DataTypeNode:
         """Compile a class whose body declares constructors."""
+        is_record = _declares_fields(stmt)  # as NamedTuple and dataclass do
         for decorator in stmt.decorator_list:
-            self.refuse("a class of a cell takes no decorator", self.spans.of(decorator), "remove it")
+            function = decorator.func if isinstance(decorator, py.Call) else decorator
+            if not is_record or py.unparse(function).rpartition(".")[2] != "dataclass":
+                self.refuse("a class of a cell takes no decorator", self.spans.of(decorator), "remove it")
         for base in [*stmt.bases, *(keyword.value for keyword in stmt.keywords)]:
+            if is_record and py.unparse(base).rpartition(".")[2] == "NamedTuple":
+                continue
             hint = "leave the brackets out: a class of a cell lists constructors"
             if py.unparse(base).endswith("Module"):
                 hint = "write a function, which captures arrays of the notebook: `return relu(x @ w + b)`"
@@ -292,11 +335,9 @@ class CellCompiler(StatementCompiler):
 
     def _record(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
         """Return the constructor of a class that declares fields alone, as a dataclass does."""
-        statements = [part for part in stmt.body if not _is_empty([part])]
-        if not statements or not all(
-            isinstance(statement, py.AnnAssign) and statement.value is None for statement in statements
-        ):
+        if not _declares_fields(stmt):
             return []
+        statements = [part for part in stmt.body if not _is_empty([part])]
         fields = [field for statement in statements if (field := self._field(statement)) is not None]
         names = [field.name for field in fields]
         for field in fields:
@@ -325,6 +366,14 @@ class CellCompiler(StatementCompiler):
         self.refuse(message, self.spans.of(stray[0]), hint)
         kept = [field for field in map(self._bare_field, fields) if field is not None]
         return [tree.ConstructorDeclaration(self._name_span(stmt), stmt.name, kept)]
+
+
+def _declares_fields(stmt: py.ClassDef) -> bool:
+    """Return whether a class declares fields alone, without defaults."""
+    statements = [part for part in stmt.body if not _is_empty([part])]
+    return bool(statements) and all(
+        isinstance(statement, py.AnnAssign) and statement.value is None for statement in statements
+    )
 
 
 def _is_vectorize(decorator: py.expr) -> bool:

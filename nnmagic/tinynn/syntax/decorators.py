@@ -26,7 +26,15 @@ OTHER_DECORATORS = {
 }
 
 
+def keeps_results(function: py.FunctionDef) -> bool:
+    """Return whether a decorator keeps the results of a function."""
+    functions = (each.func if isinstance(each, py.Call) else each for each in function.decorator_list)
+    return any(py.unparse(each).rpartition(".")[2] in KEEPING for each in functions)
+
+
 def calls_itself_twice(function: py.FunctionDef) -> bool:
     """Return whether a function may compute the same again and again, in calls of itself."""
-    calls = [node for node in py.walk(function) if isinstance(node, py.Name) and node.id == function.name]
-    return len(calls) > 1
+    repeated = py.For | py.While | py.ListComp | py.GeneratorExp | py.SetComp | py.DictComp
+    parts = [function, *(node for node in py.walk(function) if isinstance(node, repeated))]
+    mentions = (node for part in parts for node in py.walk(part) if isinstance(node, py.Name))
+    return sum(node.id == function.name for node in mentions) > 1

@@ -147,7 +147,7 @@ def _makes_other(node: py.AST) -> bool:
 def _takes(node: py.AST) -> bool:
     """Return whether a call takes an item that is in a list, or the last entry of a dictionary."""
     match node:
-        case py.Call(func=py.Attribute(attr="remove" | "popitem", value=py.Name())):
+        case py.Call(func=py.Attribute(attr="remove" | "popitem" | "move_to_end", value=py.Name())):
             return True
         case py.Call(func=py.Name(id="next"), args=[py.Call(func=py.Name(id="iter"))]):
             return True
@@ -265,7 +265,9 @@ def _is_empty(made: py.expr) -> bool:
             return _name_of(owner) == "Dict"
         case py.Call(func=py.Attribute(attr="Dict"), args=[], keywords=[]):
             return True
-        case py.Call(func=py.Name(id="Dict"), args=[], keywords=[]):
+        case py.Call(
+            func=py.Name(id="Dict" | "OrderedDict") | py.Attribute(attr="OrderedDict"), args=[], keywords=[]
+        ):
             return True
     return False
 
@@ -346,6 +348,17 @@ class _Plain(py.NodeTransformer):
                 func=py.Attribute(attr="remove", value=py.Name(id=name)), args=[item], keywords=[]
             ) if name in self.lists:
                 return self._written(f"{name}.pop({name}.index({py.unparse(item)}))", node)
+            case py.Call(func=py.Attribute(attr="popitem", value=py.Name(id=name)), args=[], keywords=given):
+                place = "0" if given and py.unparse(given[0].value) == "False" else "-1"
+                return self._written(
+                    f"_key_of_{name} = list({name})[{place}]\ndel {name}[_key_of_{name}]", node
+                )
+            case py.Call(
+                func=py.Attribute(attr="move_to_end", value=py.Name(id=name)), args=[key], keywords=[]
+            ):
+                key_name, value = f"_key_of_{name}", f"_value_of_{name}"
+                text = f"{key_name} = {py.unparse(key)}\n{value} = {name}[{key_name}]\n"
+                return self._written(f"{text}del {name}[{key_name}]\n{name}[{key_name}] = {value}", node)
             case py.Call(
                 func=py.Attribute(attr="append" | "appendleft" as word, value=py.Name(id=name)), args=[_]
             ) if name in self.lengths:

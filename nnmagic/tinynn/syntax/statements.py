@@ -309,6 +309,17 @@ class StatementCompiler(PatternCompiler):
             ):
                 target, call = self.compile_var(owner), self.compile_expr(stmt.value)
                 return tree.ChangeTable(span, target, word, self.compile_expr(key), call)
+            case py.Call(
+                func=py.Attribute(attr="append", value=py.Subscript(value=py.Name(), slice=index) as owner),
+                args=[item],
+                keywords=[],
+            ) if not isinstance(item, py.Starred) and not isinstance(index, py.Slice):
+                target = self.compile_target(
+                    py.copy_location(py.Subscript(owner.value, index, py.Store()), owner), elements=True
+                )
+                items = ast.ArrayLiteral(self.spans.of(item), [self.compile_expr(item)])
+                plus = ast.Op(span, ast.BuiltinOp.Add)
+                return tree.UpdateElements(span, target, plus, items, py.unparse(owner))
             case py.Call(func=py.Attribute(attr=method, value=owner), args=args) if (
                 method in unsupported_syntax.CHANGE_A_LIST
             ):
@@ -317,12 +328,6 @@ class StatementCompiler(PatternCompiler):
                 hint = unsupported_syntax.CHANGE_A_LIST[method].format(name, *given)
                 if method in ("append", "extend") and replacements.in_long_loop(stmt, self.function):
                     hint += f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
-                if (
-                    method == "append"
-                    and isinstance(owner, py.Subscript)
-                    and not isinstance(owner.slice, py.Constant)
-                ):
-                    hint = unsupported_syntax.RAGGED
                 self.refuse(
                     f"`.{method}` would change `{py.unparse(owner)}` in place, which a cell cannot",
                     span,

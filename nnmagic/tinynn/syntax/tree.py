@@ -393,11 +393,15 @@ class Grow(_Stmt):
 
 @attr.s(auto_attribs=True, frozen=True)
 class UpdateElements(_Stmt):
-    """``target += rhs`` with any operator; ``target`` is a subscript of a Var, or a chain of them."""
+    """``target += rhs`` with any operator; ``target`` is a subscript of a Var, or a chain of them.
+
+    ``appended``: of ``target.append(item)``, how the target is written; rhs is a list of the item.
+    """
 
     target: ast.Call
     op: ast.Op
     rhs: ast.Expr
+    appended: str = ""
 
 
 @attr.s(auto_attribs=True, frozen=True)

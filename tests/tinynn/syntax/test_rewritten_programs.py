@@ -934,6 +934,94 @@ PROGRAMS = {
         """,
         "f(4)",
     ),
+    "an inner list that grows, and a name of it": (
+        "def f(x):\n    a = [[1], [x]]\n    r = a[0]\n    a[0] += [5]\n    return r, a",
+        "f(1)",
+    ),
+    "an inner list of a dictionary that grows, and a name of it": (
+        "def f(x):\n    r = [x]\n    a = {'u': r, 'v': [2]}\n    a['u'] += [5]\n    return r, a['u']",
+        "f(1)",
+    ),
+    "an inner list that is appended to, and a name of it": (
+        "def f(x):\n    a = [[1], [x]]\n    r = a[0]\n    a[0].append(5)\n    return r, a",
+        "f(1)",
+    ),
+    "one list at two places grows": (
+        "def f(x):\n    a = [[]] * 3\n    a[0] += [x]\n    return a",
+        "f(3)",
+    ),
+    "a list that a loop goes over grows": (
+        "def f(x):\n    a = {'u': [1], 'v': [2]}\n    out = []\n    for r in a.values():\n"
+        "        a['u'] += [x]\n"
+        "        out += r\n    return out",
+        "f(1)",
+    ),
+    "a history of lists": (
+        "def f(x):\n    h = {'t': [0.0], 'n': []}\n    while x > 0:\n        h['t'].append(x * 0.5)\n"
+        "        h['n'].append(x)\n        x -= 1\n    return h['t'], h['n']",
+        "f(3)",
+    ),
+    "texts in groups": (
+        "def f(w):\n    g = defaultdict(list)\n    for t in w:\n        g[''.join(sorted(t))].append(t)\n"
+        "    return [len(r) for r in g.values()]",
+        "f(['eat', 'tea', 'tan', 'ate', 'nat', 'bat'])",
+    ),
+    "a row of an array is no list": (
+        "def f(x):\n    y = x.copy()\n    y[0].append(3.0)\n    return y",
+        "f(np.ones((2, 2)))",
+    ),
+    "lists of the caller that grow": (
+        "def f(x):\n    x = list(x)\n    x[0].append(3.0)\n    return x",
+        "f(a := [[1.0], [2.0, 3.0]]), a",
+    ),
+    "lists of the caller that grow in a dictionary": (
+        "def f(x):\n    y = {'a': x}\n    y['a'] += [3.0]\n    return y['a']",
+        "f(a := [1.0, 2.0]), a",
+    ),
+    "rows of the caller's table": (
+        "def f(x):\n    x = list(x)\n    x[0][0] = 3.0\n    return x",
+        "f(a := [[1.0, 2.0], [2.0, 3.0]]), a",
+    ),
+    "copies of lists of the caller grow": (
+        "def f(x):\n    x = [list(r) for r in x]\n    x[0].append(3.0)\n    return x",
+        "f(a := [[1.0], [2.0, 3.0]]), a",
+    ),
+    "one of two lists for a mean": (
+        "def f(p, k):\n    g = {i: [] for i in range(k)}\n    for v in p:\n        g[v % k].append(v)\n"
+        "    return [sum(g[i]) if g[i] else -1 for i in range(k)]",
+        "f(np.array([1, 4, 7, 6]), 4)",
+    ),
+    "brackets": (
+        "def f(s):\n    pairs, stack = {')': '(', ']': '['}, []\n    for c in s:\n        if c in '([':\n"
+        "            stack.append(c)\n        elif not stack or stack.pop() != pairs[c]:\n"
+        "            return False\n"
+        "    return not stack",
+        "[f('([])()'), f('([)]'), f('((')]",
+    ),
+    "a long text": (
+        "def f(s, k):\n    out = ''\n    for c in s:\n"
+        "        out += chr((ord(c) - 97 + k) % 26 + 97) if c.isalpha() else c\n"
+        "    return out",
+        "f('the quick brown fox ' * 12, 5)",
+    ),
+    "groups of neighbours": (
+        "from itertools import groupby\ndef f(s):\n"
+        "    return ''.join(str(len(list(g))) + k for k, g in groupby(s))",
+        "f('aaabccd')",
+    ),
+    "a cache that forgets": (
+        "from collections import OrderedDict\ndef f(r, n):\n    c, hits = OrderedDict(), 0\n"
+        "    for k in r:\n        if k in c:\n"
+        "            hits += 1\n            c.move_to_end(k)\n        else:\n            if len(c) >= n:\n"
+        "                c.popitem(last=False)\n            c[k] = True\n    return hits, list(c)",
+        "f(np.array([1, 2, 3, 1, 4, 2, 5, 1]), 3)",
+    ),
+    "columns of a path": (
+        "def f(n):\n    path = [(0, 0.5)]\n    for i in range(n):\n"
+        "        path.append((i, path[-1][1] * 2))\n"
+        "    xs, ys = zip(*path)\n    return max(xs), ys[-1], len(xs)",
+        "f(5)",
+    ),
 }
 
 NAMES = {
@@ -962,7 +1050,7 @@ def test_python_means_the_same(name):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             f = nnmagic.compile(source, engine="numpy", namespace={"np": np, **NAMES}, cache=False)
-            got = eval(call, {"np": np, call.partition("(")[0]: f})
+            got = eval(call, {"np": np, call.strip("[").partition("(")[0]: f})
     except nnmagic.TinyNNError:
         assert name not in list(PROGRAMS)[:3]
         return
