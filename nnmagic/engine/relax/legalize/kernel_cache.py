@@ -81,18 +81,20 @@ def _hashable(value: object) -> Hashable | None:
 def _type_key(arg: Value) -> Hashable | None:
     """Return a variable's dtype and shape, a shape's dimensions, or a scalar constant's value; else None."""
     if isinstance(arg, relax.ShapeExpr):
-        return _static_dims(arg.values)
+        return _dims_key(arg.values)
     if isinstance(arg, tvm.ir.GenericConst) and not arg.value.shape:
         return str(arg.value.dtype), arg.value.numpy().tobytes()
     if not isinstance(arg, relax.Var) or not isinstance(arg.ty, relax.TensorType):
         return None
-    dims = _static_dims(arg.ty.shape.values) if isinstance(arg.ty.shape, relax.ShapeExpr) else None
+    dims = _dims_key(arg.ty.shape.values) if isinstance(arg.ty.shape, relax.ShapeExpr) else None
     return None if dims is None else (str(arg.ty.dtype.dtype), dims)
 
 
-def _static_dims(dims: Sequence[PrimExpr]) -> tuple[int, ...] | None:
-    static = tuple(dim.value for dim in dims if isinstance(dim, tirx.IntImm))
-    return static if len(static) == len(dims) else None
+def _dims_key(dims: Sequence[PrimExpr]) -> tuple[Hashable, ...] | None:
+    """Return the dimensions, of which a name is known by its address while its kernel is; None for others."""
+    known = (tirx.IntImm, tirx.Var)
+    named = (dim.value if isinstance(dim, tirx.IntImm) else (hash(dim),) for dim in dims)
+    return tuple(named) if all(isinstance(dim, known) for dim in dims) else None
 
 
 def legalize_relax_ops() -> tvm.transform.Pass:
