@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnmagic.engine.executable import Executable
 from nnmagic.functions.arguments.records import RecordCalls, holds_record
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from nnmagic.rendering.graph import Graph
     from nnmagic.rendering.listing import Origins
     from nnmagic.rendering.output import Section
+
+_Form = TypeVar("_Form")
 
 #: Where the source lines of Relay are shown; those of a listing are many and long.
 _ORIGINS: dict[str, Origins] = {"tinynn": "beside", "relay": "none"}
@@ -171,8 +173,7 @@ class CompiledFunction(FunctionAttributes):
     def _make_torch(self) -> Callable[..., Any]:
         from nnmagic.functions.frameworks.torch import torch_function
 
-        made: Callable[..., Any] = self._definition.__dict__.setdefault("_torch", torch_function(self))
-        return made
+        return self._keep("_torch", lambda: torch_function(self))
 
     @property
     @short_errors
@@ -184,14 +185,17 @@ class CompiledFunction(FunctionAttributes):
         """
         from nnmagic.functions.frameworks.jax import jax_function
 
-        made = self._definition.__dict__
-        function: Callable[..., Any] = made["_jax"] if "_jax" in made else jax_function(self)
-        return made.setdefault("_jax", function)  # type: ignore[no-any-return]
+        return self._keep("_jax", lambda: jax_function(self))
 
     def _keep_ufunc(self, make: Callable[[], np.ufunc]) -> np.ufunc:
         """Return its ufunc, made if there is none yet."""
-        ufuncs: dict[str, np.ufunc] = self._definition.__dict__
-        return ufuncs["_ufunc"] if "_ufunc" in ufuncs else ufuncs.setdefault("_ufunc", make())
+        return self._keep("_ufunc", make)
+
+    def _keep(self, name: str, make: Callable[[], _Form]) -> _Form:
+        """Return a form of the function that all objects of its definition share, made if it is not there."""
+        forms: dict[str, Any] = self._definition.__dict__
+        form: _Form = forms[name] if name in forms else forms.setdefault(name, make())
+        return form
 
     def _source_holder(self) -> FunctionType | ModuleType:
         return self._definition.source_holder
@@ -271,12 +275,7 @@ class CompiledFunction(FunctionAttributes):
         """
         from nnmagic.functions.exporting.pointers import ctypes_function
 
-        attributes = self._definition.__dict__
-        return (
-            attributes["_ctypes"]
-            if "_ctypes" in attributes
-            else attributes.setdefault("_ctypes", ctypes_function(self))
-        )
+        return self._keep("_ctypes", lambda: ctypes_function(self))
 
     @property
     @short_errors

@@ -140,6 +140,14 @@ class TensorOperators:
         """Return the smaller element of each pair."""
         return self.op("minimum", other)
 
+    def between(self, axis: int, begin: int, end: int) -> Self:
+        """Return the elements of an axis from one place to another one."""
+        return self.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis])
+
+    def row(self, axis: int, index: int) -> Self:
+        """Return the elements at one place of an axis, without that."""
+        return self.between(axis, index, index + 1).op("squeeze", axis=[axis])
+
     def abs(self) -> Self:
         """Compute the absolute value."""
         return self.op("abs")

@@ -14,7 +14,7 @@ from typing import cast
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
-from nnmagic.relay.complex_numbers import elementwise, linear_algebra, products, structure
+from nnmagic.relay.complex_numbers import elementwise, products, structure
 from nnmagic.relay.complex_numbers.pairs import pairs_of
 from nnmagic.relay.complex_numbers.site import ComplexCall, Forms, Rule, holds_complex, holds_numbers, is_data
 from nnmagic.relay.infer import infer_type
@@ -22,7 +22,7 @@ from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.structure.traverse import post_order, with_parts
 
 #: How each operator that takes or gives complex tensors is lowered.
-RULES: dict[str, Rule] = {**elementwise.RULES, **structure.RULES, **products.RULES, **linear_algebra.RULES}
+RULES: dict[str, Rule] = {**elementwise.RULES, **structure.RULES, **products.RULES}
 
 
 def uses_complex(module: Module) -> bool:

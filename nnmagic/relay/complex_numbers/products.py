@@ -72,11 +72,8 @@ def _product_of_elements(site: ComplexCall) -> ir.Expr:
 def _along(z: Parts, axis: int, size: int) -> Parts:
     """Multiply along one axis, which keeps size 1."""
 
-    def cut(part: TensorExpr, begin: int, end: int) -> TensorExpr:
-        return part.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis])
-
     def piece(begin: int, end: int) -> Parts:
-        return Parts(cut(z.re, begin, end), cut(z.im, begin, end))
+        return Parts(z.re.between(axis, begin, end), z.im.between(axis, begin, end))
 
     while size > 1:
         half = size // 2
@@ -92,7 +89,14 @@ def _along(z: Parts, axis: int, size: int) -> Parts:
     return z
 
 
+#: LAPACK takes pairs of floats as they are.
+_OF_PAIRS = (
+    *("linalg.solve", "linalg.inv", "linalg.cholesky", "linalg.slogdet", "linalg.qr", "linalg.svd"),
+    *("linalg.eigh", "linalg.lu"),
+)
+
 RULES: dict[str, Rule] = {
+    **dict.fromkeys(_OF_PAIRS, lambda site: site.call(*map(site.pairs, range(len(site.args))), pairs=True)),
     **dict.fromkeys(("nn.matmul", "nn.dense", "nn.batch_matmul"), _matrix_product),
     "einsum": _einsum,
     "prod": _product_of_elements,

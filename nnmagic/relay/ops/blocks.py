@@ -15,7 +15,7 @@ from nnmagic.relay.ops.layouts import convert_shape
 from nnmagic.relay.ops.relations import ints, pairs, require_positive, tensor
 from nnmagic.relay.types import Dim, TensorType, Type
 
-declare = Family("nn").declare
+declare = Family("nn", Trait.SPECULATABLE).declare
 
 
 def _divisible(dim: Dim, by: int, what: str, attr: str) -> None:
@@ -151,7 +151,6 @@ declare(
     Attr("paddings", PAIRS),
     Attr("pad_value", FLOAT, 0.0),
     attrs_key="SpaceToBatchNDAttrs",
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_space_to_batch],
 )
 declare(
@@ -161,6 +160,5 @@ declare(
     _BLOCK_SHAPE,
     Attr("crops", PAIRS),
     attrs_key="BatchToSpaceNDAttrs",
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_batch_to_space],
 )

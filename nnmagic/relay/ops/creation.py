@@ -14,7 +14,7 @@ from nnmagic.relay.ops.dims import Shape, is_unknown
 from nnmagic.relay.ops.relations import broadcast, dims, dtype_or, identity, require_type, tensor
 from nnmagic.relay.types import ANY, TensorType, Type, scalar_type
 
-declare = Family("creation").declare
+declare = Family("creation", Trait.SPECULATABLE).declare
 
 #: InitOpAttrs: the attributes of zeros, ones, full and broadcast_to.
 SHAPE = Attr("shape", one_or_more(DIM))
@@ -84,14 +84,14 @@ for _name in ("zeros", "ones"):
         Attr("dtype", DTYPE, "", call_default=REQUIRED),
         attrs_key="InitOpAttrs",
         numpy=f"numpy.{_name}",
-        traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
+        traits=Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
     )
     declare(
         f"{_name}_like(data)",
         identity,
         f"A tensor of {_name} with another's shape and dtype.",
         numpy=f"numpy.{_name}_like",
-        traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
+        traits=Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
     )
 declare(
     "full(fill_value)",
@@ -101,14 +101,14 @@ declare(
     INIT_DTYPE,
     attrs_key="InitOpAttrs",
     numpy="numpy.full",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
+    traits=Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
     "full_like(data, fill_value)",
     _full_like,
     "A tensor of one scalar with another's shape and dtype.",
     numpy="numpy.full_like",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
+    traits=Trait.MOVES | Trait.CHECKS_SIZES | Trait.FILLS,
 )
 declare(
     "broadcast_to(data)",
@@ -120,7 +120,7 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="data shape",
     numpy="numpy.broadcast_to",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.MOVES | Trait.VIEW,
 )
 
 
@@ -141,7 +141,7 @@ declare(
     "broadcast_to_like(data, broadcast_type)",
     _broadcast_to_like,
     "Data repeated along axes of length 1 until it has another tensor's shape.",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.MOVES | Trait.VIEW,
     shape_constraints=[_fit_broadcast],
 )
 declare(
@@ -155,7 +155,7 @@ declare(
     call_order="start end step dtype",
     keywords={"stop": "end"},
     numpy="numpy.arange",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES,
+    traits=Trait.MOVES | Trait.RESHAPES,
 )
 declare(
     "one_hot(indices, on_value, off_value)",
@@ -164,7 +164,6 @@ declare(
     Attr("depth", INT, 1, call_default=REQUIRED),
     Attr("axis", INT, -1, call_default=REQUIRED),
     Attr("dtype", DTYPE, "", call_default=REQUIRED),
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_one_hot],
 )
 declare(
@@ -173,5 +172,4 @@ declare(
     "The upper or lower triangles of matrices, zero elsewhere.",
     Attr("upper", BOOL, default=True),
     numpy="numpy.triu",
-    traits=Trait.SPECULATABLE,
 )

@@ -279,9 +279,13 @@ def _attrs_key(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Operators that belong together: a chapter of the documentation."""
+    """Operators that belong together: a chapter of the documentation.
+
+    ``traits``: what all of them have, beside those that each declares.
+    """
 
     name: str
+    traits: Trait = Trait.NONE
 
     def declare(  # noqa: PLR0913 - the columns of a table
         self,
@@ -327,7 +331,7 @@ class Family:
             preconditions=tuple(preconditions),
             shape_constraints=tuple(shape_constraints),
             nonempty_constraints=tuple(nonempty_constraints),
-            traits=traits,
+            traits=self.traits | traits,
             elements=elements,
         )
         OPERATORS[name] = operator

@@ -11,7 +11,7 @@ from nnmagic.relay.ops.dims import Shape, broadcast_dim, is_unknown, merge_dim
 from nnmagic.relay.ops.relations import dtype_or, require_same, require_type, tensor, tensors_of_tuple
 from nnmagic.relay.types import AnyDim, Dim, TensorType, Type, VarDim
 
-declare = Family("dense").declare
+declare = Family("dense", Trait.SPECULATABLE).declare
 
 
 def _units(attrs: Attrs) -> Dim | None:
@@ -138,7 +138,7 @@ declare(
     lambda types, attrs: _product(types, attrs, transpose_a=False, transpose_b=True),
     "Product of the data's last axis with the rows of a weight matrix: data @ weight.T.",
     *_UNITS,
-    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
+    traits=Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
     assume=_assume_dense,
 )
 declare(
@@ -149,7 +149,7 @@ declare(
     Attr("transpose_a", BOOL, default=False),
     Attr("transpose_b", BOOL, default=False),
     numpy="numpy.matmul",
-    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
+    traits=Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
     assume=_assume_dense,
 )
 declare(
@@ -160,7 +160,7 @@ declare(
     Attr("transpose_a", BOOL, default=False),
     Attr("transpose_b", BOOL, default=False, call_default=True),
     numpy="numpy.matmul",
-    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
+    traits=Trait.HEAVY | Trait.CHECKS_SIZES | Trait.PRODUCT,
 )
 declare(
     "einsum(data)",
@@ -168,6 +168,6 @@ declare(
     "Sum of products as an equation in Einstein's notation says.",
     Attr("equation", STR),
     numpy="numpy.einsum",
-    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.VIEW,
+    traits=Trait.HEAVY | Trait.VIEW,
     variadic=True,
 )

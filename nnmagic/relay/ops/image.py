@@ -17,7 +17,7 @@ from nnmagic.relay.ops.dims import Shape, dilate, round_scale, window_output
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
 from nnmagic.relay.types import TensorType, Type
 
-declare = Family("image").declare
+declare = Family("image", Trait.SPECULATABLE).declare
 
 
 def image_layout(attrs: Attrs, axes: str, name: str = "layout") -> tuple[Layout, Layout]:
@@ -175,7 +175,6 @@ def _declare_resize(rank: int) -> None:
         Attr("extrapolation_value", kinds.FLOAT, 0.0),
         _OUT_DTYPE,
         attrs_key=f"Resize{rank}DAttrs",
-        traits=Trait.SPECULATABLE,
         preconditions=[window_has_elements],
     )
 
@@ -192,7 +191,6 @@ declare(
     Attr("method", kinds.STR, "nearest_neighbor"),
     Attr("align_corners", kinds.BOOL, default=False),
     attrs_key="UpSamplingAttrs",
-    traits=Trait.SPECULATABLE,
     nonempty_constraints=[window_has_elements],
 )
 declare(
@@ -206,10 +204,9 @@ declare(
     Attr("method", kinds.STR, "nearest_neighbor"),
     Attr("coordinate_transformation_mode", kinds.STR, "half_pixel"),
     attrs_key="UpSampling3DAttrs",
-    traits=Trait.SPECULATABLE,
     nonempty_constraints=[window_has_elements],
 )
-declare(
+Family("image").declare(  # it may raise
     "image.crop_and_resize(data, boxes, box_indices)",
     _crop_and_resize,
     "Boxes cut out of images and resized to one size.",
@@ -227,7 +224,6 @@ declare(
     _affine_grid,
     "Sampling coordinates of affine maps, for grid_sample.",
     Attr("target_shape", kinds.array(kinds.DIM)),
-    traits=Trait.SPECULATABLE,
 )
 declare(
     "image.grid_sample(data, grid)",
@@ -237,7 +233,6 @@ declare(
     Attr("layout", kinds.STR, "NCHW"),
     Attr("padding_mode", kinds.STR, "zeros"),
     Attr("align_corners", kinds.BOOL, default=True),
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_grid_sample],
     nonempty_constraints=[window_has_elements],
 )
@@ -252,7 +247,7 @@ declare(
     Attr("kernel_layout", kinds.STR, "IHW"),
     _OUT_DTYPE,
     attrs_key="Dilation2DAttrs",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.HEAVY,
     preconditions=[_check_dilation2d],
     nonempty_constraints=[window_has_elements],
 )

@@ -12,7 +12,7 @@ from nnmagic.relay.ops.dims import add, floor_divide, is_unknown, multiply, same
 from nnmagic.relay.ops.relations import at_most, axis_of, ints, new_axis, tensor, tensors_of_tuple
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
 
-declare = Family("joining").declare
+declare = Family("joining", Trait.SPECULATABLE).declare
 
 
 def _same_kind(tensors: Sequence[TensorType]) -> None:
@@ -146,7 +146,6 @@ declare(
     "Tensors joined along an axis.",
     Attr("axis", INT, 0, call_default=REQUIRED),
     numpy="numpy.concatenate",
-    traits=Trait.SPECULATABLE,
     variadic=True,
 )
 declare(
@@ -155,7 +154,6 @@ declare(
     "Tensors of one shape joined along a new axis.",
     Attr("axis", INTEGER, 0, call_default=REQUIRED),
     numpy="numpy.stack",
-    traits=Trait.SPECULATABLE,
     variadic=True,
 )
 declare(
@@ -165,7 +163,7 @@ declare(
     Attr("indices_or_sections", either(INTEGER, array(INTEGER))),
     Attr("axis", INT, 0),
     numpy="numpy.split",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
+    traits=Trait.MOVES | Trait.VIEW,
     preconditions=[_check_split],
 )
 declare(
@@ -174,7 +172,7 @@ declare(
     "Data repeated as a whole along each axis.",
     Attr("reps", one_or_more(INTEGER)),
     numpy="numpy.tile",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.MOVES,
 )
 declare(
     "repeat(data)",
@@ -183,7 +181,7 @@ declare(
     Attr("repeats", INTEGER),
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
     numpy="numpy.repeat",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.MOVES,
 )
 declare(
     "meshgrid(data)",
@@ -191,6 +189,5 @@ declare(
     "Coordinates of the grid that vectors span.",
     Attr("indexing", STR, "ij"),
     numpy="numpy.meshgrid",
-    traits=Trait.SPECULATABLE,
     variadic=True,
 )

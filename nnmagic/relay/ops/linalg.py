@@ -18,7 +18,7 @@ from nnmagic.relay.ops.declaration import REQUIRED, Attr, Check, Family, Relatio
 from nnmagic.relay.ops.dims import Shape, same_dim
 from nnmagic.relay.ops.relations import require_same, tensor
 
-declare = Family("linalg").declare
+declare = Family("linalg", Trait.HEAVY).declare
 
 _DTYPES = ("float32", "float64")
 
@@ -209,7 +209,6 @@ declare(
     "The solution x of a @ x = b, for the columns of b.",
     _PAIRS,
     numpy="numpy.linalg.solve",
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -218,7 +217,6 @@ declare(
     "The inverse of square matrices.",
     _PAIRS,
     numpy="numpy.linalg.inv",
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -228,7 +226,6 @@ declare(
     Attr("upper", BOOL, default=False),
     _PAIRS,
     numpy="numpy.linalg.cholesky",
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -236,7 +233,6 @@ declare(
     _det,
     "The determinant of real matrices.",
     numpy="numpy.linalg.det",
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -245,7 +241,6 @@ declare(
     "The sign of the determinant, and the logarithm of its absolute value.",
     _PAIRS,
     numpy="numpy.linalg.slogdet",
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -255,7 +250,6 @@ declare(
     Attr("mode", choice("reduced", "complete", "r"), "reduced"),
     _PAIRS,
     numpy="numpy.linalg.qr",
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(0)],
 )
 declare(
@@ -266,7 +260,6 @@ declare(
     Attr("compute_uv", BOOL, default=True),
     _PAIRS,
     numpy="numpy.linalg.svd",
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(4)],
 )
 declare(
@@ -277,7 +270,6 @@ declare(
     Attr("compute_v", BOOL, default=True),
     _PAIRS,
     numpy="numpy.linalg.eigh",
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(2)],
 )
 declare(
@@ -286,7 +278,6 @@ declare(
     "The eigenvalues of square matrices, and their eigenvectors as columns: real and imaginary parts.",
     Attr("compute_v", BOOL, default=True),
     _PAIRS,
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(1)],
 )
 declare(
@@ -294,10 +285,9 @@ declare(
     _or_of_pairs(_lu),
     "Both factors of P @ L @ U in one matrix, and the rows, from 1 on, that are swapped one after the other.",
     _PAIRS,
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(0)],
 )
-declare(
+Family("linalg").declare(
     "linalg.permutation(pivots)",
     _permutation,
     "The order of rows after swaps of each of the first rows with that of a number, from 1 on.",
@@ -310,12 +300,10 @@ declare(
     "The least-squares solution of a @ x = b, squared residuals, the rank of a.",
     Attr("rcond", optional(FLOAT), None),
     numpy="numpy.linalg.lstsq",
-    traits=Trait.HEAVY,
     shape_constraints=[_fits_lapack(1)],
 )
 declare(
     "linalg.full_rank(data, rank, a)",
     _full_rank,
     "The data, if there are none or a has more rows than columns and full column rank; otherwise an error.",
-    traits=Trait.HEAVY,
 )

@@ -14,7 +14,7 @@ from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError,
 from nnmagic.relay.ops.dims import add, ceil_divide, same_dim
 from nnmagic.relay.types import TensorType, TupleType, Type, is_float
 
-declare = Family("nn").declare
+declare = Family("nn", Trait.SPECULATABLE).declare
 
 
 def _dropout(types: Sequence[Type], _attrs: Attrs) -> TupleType:
@@ -112,14 +112,14 @@ declare(
     "nn.relu(data)",
     rel.identity,
     "The element where it is positive, else 0.",
-    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
 )
 declare(
     "nn.leaky_relu(data)",
     rel.identity,
     "The element where it is positive, else alpha times it.",
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
-    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
     elements="floats",
 )
 declare(
@@ -128,7 +128,6 @@ declare(
     "The element where it is positive, else its channel's alpha times it.",
     Attr("axis", INT, 1),
     attrs_key="PReluAttrs",
-    traits=Trait.SPECULATABLE,
     elements="floats",
     assume=rel.assume_channel_vectors,
 )
@@ -137,7 +136,7 @@ declare(
     rel.channel_vectors("bias"),
     "A vector added along one axis.",
     Attr("axis", INT, 1),
-    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
     assume=rel.assume_channel_vectors,
 )
 declare(
@@ -145,7 +144,7 @@ declare(
     _dropout,
     "Data and a mask; when a program runs nothing is dropped.",
     Attr("rate", FLOAT, 0.5),
-    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
     elements="floats",
 )
 declare(
@@ -154,7 +153,6 @@ declare(
     "A buffer with data pushed in at the end of an axis and the oldest elements out.",
     Attr("axis", INT, 0, call_default=REQUIRED),
     attrs_key="FIFOBufferAttrs",
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_fifo_buffer],
 )
 declare(
@@ -168,7 +166,6 @@ declare(
     Attr("padding", spatial(2, lengths=(1, 2, 4)), (0, 0), call_default=REQUIRED),
     Attr("is_multiply", BOOL, default=True, call_default=REQUIRED),
     Attr("layout", STR, "NCHW", call_default=REQUIRED),
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_correlation],
     nonempty_constraints=[data_has_elements],
 )
@@ -181,10 +178,9 @@ for _name, _summary in (
         _cross_entropy,
         _summary,
         keywords={"predictions": "x", "targets": "y"},
-        traits=Trait.SPECULATABLE,
         elements="floats",
     )
-declare(
+Family("nn").declare(  # it may raise
     "nn.nll_loss(predictions, targets, weights)",
     _nll_loss,
     "Negative log-likelihood of the target classes, weighted.",

@@ -12,7 +12,7 @@ from nnmagic.relay.ops.declaration import REQUIRED, Attr, Family, RelationError,
 from nnmagic.relay.ops.relations import assume_channel_vectors, axis_of, channel_vectors, identity, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
 
-declare = Family("normalization").declare
+declare = Family("normalization", Trait.SPECULATABLE).declare
 
 
 def _softmax(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -57,7 +57,7 @@ for _name, _summary in (
         _summary,
         Attr("axis", INT, -1),
         attrs_key="SoftmaxAttrs",
-        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+        traits=Trait.CHECKS_SIZES,
         elements="floats",
     )
 
@@ -68,7 +68,6 @@ declare(
     "Normalisation by given means and variances of each channel; the result is (data, mean, variance).",
     Attr("axis", INT, 1),
     *_NORM,
-    traits=Trait.SPECULATABLE,
     elements="floats",
     assume=assume_channel_vectors,
 )
@@ -105,7 +104,6 @@ declare(
     "Data divided by its Euclidean norm along the axes.",
     Attr("eps", FLOAT),
     Attr("axis", optional(one_or_more(INTEGER)), call_default=None),
-    traits=Trait.SPECULATABLE,
     elements="floats",
 )
 declare(
@@ -119,6 +117,5 @@ declare(
     Attr("beta", FLOAT, 0.75),
     Attr("norm_region", STR, "ACROSS_CHANNELS"),
     attrs_key="LRNAttrs",
-    traits=Trait.SPECULATABLE,
     elements="floats",
 )

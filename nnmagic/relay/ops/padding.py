@@ -12,7 +12,7 @@ from nnmagic.relay.ops.dims import add, dilate
 from nnmagic.relay.ops.relations import dims, pairs, tensor
 from nnmagic.relay.types import TensorType, Type
 
-declare = Family("nn").declare
+declare = Family("nn", Trait.SPECULATABLE).declare
 
 
 def _add_widths(data: TensorType, widths: Sequence[tuple[int, int]]) -> TensorType:
@@ -71,7 +71,6 @@ declare(
     keywords={"pad_value": "pad_val"},
     arg_defaults={"pad_val": 0},
     numpy="numpy.pad",
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_pad],
     shape_constraints=[_fit_border],
 )
@@ -83,7 +82,6 @@ declare(
     Attr("pad_width", PAIRS),
     call_order="data pad_width mode",
     numpy="numpy.pad",
-    traits=Trait.SPECULATABLE,
     preconditions=[one_of("mode", "SYMMETRIC", "REFLECT")],
     shape_constraints=[_fit_border],
 )
@@ -94,5 +92,4 @@ declare(
     Attr("strides", array(INT), (1, 1), call_default=REQUIRED),
     Attr("dilation_value", FLOAT, 0.0),
     keywords={"data": "x"},
-    traits=Trait.SPECULATABLE,
 )

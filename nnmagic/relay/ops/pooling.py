@@ -15,7 +15,7 @@ from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import dims, leading_dims, require_positive, same_as, tensor
 from nnmagic.relay.types import Dim, TensorType, Type
 
-declare = Family("pooling").declare
+declare = Family("pooling", Trait.SPECULATABLE | Trait.HEAVY).declare
 
 
 def _spatial_axes(data: TensorType, attrs: Attrs, axes: str) -> list[int]:

@@ -16,7 +16,7 @@ from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import broadcast, normalize_axis, require_type, tensor
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type, is_float
 
-declare = Family("quantization").declare
+declare = Family("quantization", Trait.SPECULATABLE).declare
 
 _SCALE, _ZERO_POINT = "float32", "int32"
 _BYTES = ("int8", "uint8")
@@ -98,7 +98,6 @@ declare(
     Attr("rounding", STR, "None"),
     Attr("compute_dtype", STR, "None"),
     Attr("out_dtype", DTYPE, "", call_default="int8"),
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_modes],
 )
 
@@ -194,14 +193,12 @@ declare(
     _softmax,
     "Softmax of quantized numbers along an axis, in integers.",
     Attr("axis", INT, -1),
-    traits=Trait.SPECULATABLE,
 )
 declare(
     "qnn.leaky_relu(data, input_scale, input_zero_point, output_scale, output_zero_point)",
     _leaky_relu,
     "The quantized number where it stands for a positive one, else alpha times it.",
     *OPERATORS["nn.leaky_relu"].attrs,
-    traits=Trait.SPECULATABLE,
 )
 
 
@@ -216,7 +213,7 @@ declare(
     "Mean of each window of quantized numbers, quantized.",
     *OPERATORS["nn.avg_pool2d"].attrs,
     attrs_key="AvgPool2DAttrs",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.HEAVY,
     preconditions=OPERATORS["nn.avg_pool2d"].preconditions,
 )
 
@@ -275,7 +272,7 @@ declare(
     _dense,
     "Product of quantized data with the rows of a quantized weight; the scale of the result is theirs, too.",
     *_with_int32("nn.dense", units=REQUIRED),
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.HEAVY,
     preconditions=[_check_row_zero_points],
 )
 
@@ -295,7 +292,7 @@ declare(
     _batch_matmul,
     "Matrix product of each pair of two quantized batches.",
     *_with_int32("nn.batch_matmul"),
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.HEAVY,
 )
 
 
@@ -339,7 +336,7 @@ declare(
     attrs_key="Conv2DAttrs",
     call_order=f"data kernel {_PRODUCT_ARGS} kernel_size channels strides padding dilation groups "
     "data_layout kernel_layout out_layout out_dtype",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.HEAVY,
     preconditions=[*OPERATORS["nn.conv2d"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d"].shape_constraints,
 )
@@ -351,7 +348,7 @@ declare(
     attrs_key="Conv2DTransposeAttrs",
     call_order=f"data weight {_PRODUCT_ARGS} strides padding dilation groups channels kernel_size "
     "data_layout kernel_layout out_layout output_padding out_dtype",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.HEAVY,
     preconditions=[*OPERATORS["nn.conv2d_transpose"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d_transpose"].shape_constraints,
 )
@@ -390,7 +387,6 @@ declare(
     _concatenate,
     "Quantized tensors joined along an axis, each brought to the scale and zero point of the result.",
     *OPERATORS["concatenate"].attrs,
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_integers, _check_counts],
 )
 
@@ -422,7 +418,6 @@ declare(
     "Real numbers as far as a quantized dtype can hold them: 0 is none, 1 int8, 2 uint8, 3 int32.",
     Attr("axis", INT, -1),
     call_order="data output_scale output_zero_point axis out_dtype",
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_simulation],
 )
 declare(
@@ -433,6 +428,5 @@ declare(
     Attr("axis", INT, -1),
     attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis in_dtype",
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_simulation],
 )

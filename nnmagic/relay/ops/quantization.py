@@ -11,7 +11,7 @@ from nnmagic.relay.ops.declaration import Attr, Family, RelationError, Trait
 from nnmagic.relay.ops.relations import normalize_axis, require_type, tensor
 from nnmagic.relay.types import TensorType, Type
 
-declare = Family("quantization").declare
+declare = Family("quantization", Trait.SPECULATABLE).declare
 
 _INTEGERS = ("int8", "uint8", "int16", "int32")
 
@@ -62,7 +62,6 @@ declare(
     Attr("out_dtype", DTYPE, call_default="int8"),
     Attr("axis", INT, -1),
     call_order="data output_scale output_zero_point axis out_dtype",
-    traits=Trait.SPECULATABLE,
 )
 declare(
     "qnn.dequantize(data, input_scale, input_zero_point)",
@@ -71,5 +70,4 @@ declare(
     Attr("out_dtype", DTYPE, call_default="float32"),
     Attr("axis", INT, -1),
     call_order="data input_scale input_zero_point axis out_dtype",
-    traits=Trait.SPECULATABLE,
 )

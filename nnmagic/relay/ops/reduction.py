@@ -12,7 +12,7 @@ from nnmagic.relay.ops.dims import Shape, product
 from nnmagic.relay.ops.relations import axis_of, dtype_or, ints, normalize_axis, tensor
 from nnmagic.relay.types import TensorType, Type
 
-declare = Family("reduction").declare
+declare = Family("reduction", Trait.SPECULATABLE).declare
 
 
 def _reduce_shape(shape: Shape, attrs: Attrs) -> Shape:
@@ -89,7 +89,7 @@ for _name, _summary, _elements in _REDUCTIONS:
         *_REDUCE,
         attrs_key="ReduceAttrs",
         numpy=f"numpy.{_name}",
-        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES | Trait.REDUCES,
+        traits=Trait.CHECKS_SIZES | Trait.REDUCES,
         elements=_elements,
     )
 for _name in ("and", "or", "xor"):
@@ -123,7 +123,7 @@ for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
         attrs_key="ArgReduceAttrs",
         call_order="data axis keepdims exclude select_last_index",
         numpy=f"numpy.{_name}",
-        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+        traits=Trait.CHECKS_SIZES,
     )
 declare(
     "variance(data, mean)",
@@ -134,7 +134,6 @@ declare(
     call_order="data axis keepdims exclude unbiased mean",
     keywords={"with_mean": "mean"},
     numpy="numpy.var",
-    traits=Trait.SPECULATABLE,
     elements="floats",
     shape_constraints=[_fit_mean],
 )
@@ -148,7 +147,7 @@ for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
         Attr("exclusive", optional(BOOL), default=False, call_default=None),
         attrs_key="ScanopAttrs",
         numpy=f"numpy.{_name}",
-        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+        traits=Trait.CHECKS_SIZES,
         elements="numbers",
     )
 for _name, _what in (("maximum", "largest"), ("minimum", "smallest")):
@@ -158,6 +157,6 @@ for _name, _what in (("maximum", "largest"), ("minimum", "smallest")):
         f"The {_what} element so far along an axis; NaN from a NaN on.",
         Attr("axis", INTEGER, 0),
         numpy=f"numpy.{_name}.accumulate",
-        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES | Trait.KERNEL,
+        traits=Trait.CHECKS_SIZES | Trait.KERNEL,
         elements="any",
     )

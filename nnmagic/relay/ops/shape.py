@@ -15,7 +15,7 @@ from nnmagic.relay.ops.layouts import convert_shape, parse_layout
 from nnmagic.relay.ops.reshape import reshape_shape
 from nnmagic.relay.types import ANY, TensorType, Type
 
-declare = Family("shape").declare
+declare = Family("shape", Trait.SPECULATABLE).declare
 
 
 def _reshape(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -212,7 +212,7 @@ def _broadcast_back_to(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 _NEWSHAPE = (Attr("newshape", kinds.one_or_more(kinds.INTEGER)), Attr("allowzero", kinds.BOOL, default=False))
-declare(
+Family("shape").declare(  # it may raise
     "reshape(data)",
     _reshape,
     "The same elements in another shape; 0 copies a dimension, -1 infers one.",
@@ -232,7 +232,7 @@ declare(
     *_NEWSHAPE,
     attrs_key="ReshapeAttrs",
     call_order="data newshape",
-    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
+    traits=Trait.RESHAPES | Trait.VIEW,
 )
 declare(
     "reshape_like(data, shape_like)",
@@ -242,7 +242,7 @@ declare(
     Attr("lhs_end", kinds.OPTIONAL_INTEGER, None),
     Attr("rhs_begin", kinds.INT, 0),
     Attr("rhs_end", kinds.OPTIONAL_INTEGER, None),
-    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
+    traits=Trait.RESHAPES | Trait.VIEW,
     preconditions=[_check_reshape_like],
 )
 declare(
@@ -251,7 +251,7 @@ declare(
     "Axes in another order; reversed where none is given.",
     Attr("axes", kinds.optional(kinds.one_or_more(kinds.INTEGER)), call_default=None),
     numpy="numpy.transpose",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
+    traits=Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
 )
 declare(
     "squeeze(data)",
@@ -259,7 +259,7 @@ declare(
     "Data without the given axes of length 1, or without all of them.",
     Attr("axis", kinds.AXES, None),
     numpy="numpy.squeeze",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.KEEPS_ORDER,
+    traits=Trait.MOVES | Trait.VIEW | Trait.KEEPS_ORDER,
 )
 declare(
     "expand_dims(data)",
@@ -268,7 +268,7 @@ declare(
     Attr("axis", kinds.INT),
     Attr("num_newaxis", kinds.INT, 1),
     numpy="numpy.expand_dims",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
+    traits=Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
 )
 declare(
     "reverse(data)",
@@ -276,9 +276,9 @@ declare(
     "The elements along an axis in reverse order.",
     Attr("axis", kinds.OPTIONAL_INTEGER, None, call_default=REQUIRED),
     numpy="numpy.flip",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
+    traits=Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES,
 )
-declare(
+Family("shape").declare(  # it may raise
     "reverse_sequence(data, seq_lengths)",
     _reverse_sequence,
     "The first seq_lengths elements of each sequence of a batch in reverse order.",
@@ -291,13 +291,13 @@ declare(
     "Data in another layout, as from NCHW to NCHW16c.",
     Attr("src_layout", kinds.STR),
     Attr("dst_layout", kinds.STR),
-    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
+    traits=Trait.RESHAPES | Trait.VIEW,
 )
 declare(
     "nn.batch_flatten(data)",
     _batch_flatten,
     "Each element of the batch as one row.",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
+    traits=Trait.MOVES | Trait.VIEW | Trait.CHECKS_SIZES | Trait.KEEPS_ORDER,
 )
 declare(
     "sliding_window(data)",
@@ -307,7 +307,7 @@ declare(
     Attr("window_shape", kinds.array(kinds.INTEGER)),
     Attr("strides", kinds.array(kinds.INTEGER)),
     numpy="numpy.lib.stride_tricks.sliding_window_view",
-    traits=Trait.SPECULATABLE | Trait.VIEW,
+    traits=Trait.VIEW,
     preconditions=[_check_sliding_window],
 )
 declare(
@@ -316,7 +316,7 @@ declare(
     "The shape as a tensor.",
     Attr("dtype", kinds.DTYPE, "", call_default="int32"),
     numpy="numpy.shape",
-    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
 )
 declare(
     "ndarray_size(data)",
@@ -324,13 +324,12 @@ declare(
     "The number of elements as a scalar.",
     Attr("dtype", kinds.DTYPE, "", call_default="int32"),
     numpy="numpy.size",
-    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
 )
 declare(
     "collapse_sum_like(data, collapse_type)",
     _collapse_sum_like,
     "Sums along the axes in which data is larger than another tensor: the gradient of a broadcast.",
-    traits=Trait.SPECULATABLE,
     shape_constraints=[_broadcast_back_like],
 )
 declare(
@@ -341,6 +340,5 @@ declare(
     Attr("dtype", kinds.DTYPE, ""),
     attrs_key="InitOpAttrs",
     call_order="data shape",
-    traits=Trait.SPECULATABLE,
     shape_constraints=[_broadcast_back_to],
 )

@@ -13,7 +13,7 @@ from nnmagic.relay.ops.dims import subtract
 from nnmagic.relay.ops.relations import axis_of, require_same, same_as, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
 
-declare = Family("sorting").declare
+declare = Family("sorting", Trait.SPECULATABLE | Trait.HEAVY).declare
 
 
 def values_and_indices(values: TensorType, attrs: Attrs) -> Type:
@@ -123,7 +123,7 @@ declare(
     attrs_key="ArgsortAttrs",
     call_order="data axis is_ascend",
     numpy="numpy.sort",
-    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
     preconditions=[_check_axis],
 )
 declare(
@@ -133,7 +133,7 @@ declare(
     *_ORDER,
     Attr("dtype", DTYPE, "", call_default="int32"),
     numpy="numpy.argsort",
-    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
     preconditions=[_check_axis],
 )
 declare(
@@ -145,9 +145,8 @@ declare(
     Attr("ret_type", RET_TYPE, "both"),
     Attr("is_ascend", BOOL, default=False),
     Attr("dtype", DTYPE, "", call_default="int32"),
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
-declare(
+Family("sorting").declare(  # it may raise
     "invert_permutation(data)",
     same_as(0),
     "The permutation that undoes a permutation.",
@@ -161,7 +160,6 @@ declare(
     Attr("dtype", DTYPE, "int32"),
     attrs_key="SearchSortedAttrs",
     numpy="numpy.searchsorted",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
     preconditions=[_check_searchsorted],
 )
 declare(
@@ -169,7 +167,6 @@ declare(
     _histogram,
     "How many elements of a vector lie between edges of equal distance; the last one is inside, too.",
     numpy="numpy.histogram",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
     preconditions=[_check_histogram],
     shape_constraints=[_fit_histogram],
 )
@@ -178,7 +175,6 @@ declare(
     _isin,
     "Which elements are among the elements of a vector.",
     numpy="numpy.isin",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
     preconditions=[_check_isin],
 )
 declare(
@@ -187,7 +183,6 @@ declare(
     "The elements with those of some places, which ascend, where sorting would put them.",
     Attr("axis", INT, -1),
     numpy="numpy.partition",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
 declare(
     "numpy.argpartition(data, kth)",
@@ -195,7 +190,6 @@ declare(
     "The indices of the elements as `numpy.partition` orders these, int64.",
     Attr("axis", INT, -1),
     numpy="numpy.argpartition",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
 )
 declare(
     "unique(data)",
@@ -205,5 +199,4 @@ declare(
     Attr("return_counts", BOOL, default=False),
     keywords={"is_sorted": "sorted"},
     numpy="numpy.unique",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
 )

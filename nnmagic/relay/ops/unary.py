@@ -14,7 +14,7 @@ from nnmagic.relay.ops.declaration import Attr, Elements, Family, RelationError,
 from nnmagic.relay.ops.relations import identity, identity_compare, tensor
 from nnmagic.relay.types import TensorType, Type
 
-declare = Family("unary").declare
+declare = Family("unary", Trait.SPECULATABLE).declare
 
 #: The highest derivative of the digamma function, whose coefficients floats hold.
 MAX_ORDER = 20
@@ -98,7 +98,7 @@ for _name, _twin, _summary in (*_OF_FLOATS, *_PLAIN, *_BEYOND_RELAY):
         identity,
         _summary,
         numpy=_twin and f"numpy.{_twin}",
-        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES | (Trait.KERNEL if _name in _KERNELS else Trait.NONE),
+        traits=Trait.CHECKS_SIZES | (Trait.KERNEL if _name in _KERNELS else Trait.NONE),
         elements=_ELEMENTS.get(_name, "any") if (_name, _twin, _summary) in _PLAIN else "floats",
     )
 declare(
@@ -106,7 +106,6 @@ declare(
     identity,
     "Derivative of order n of the digamma function.",
     Attr("n", INT, 0),
-    traits=Trait.SPECULATABLE,
     elements="floats",
     preconditions=[_check_order],
 )
@@ -115,7 +114,7 @@ declare(
     identity,
     "The same tensor in memory of its own.",
     numpy="numpy.copy",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES,
+    traits=Trait.MOVES | Trait.CHECKS_SIZES,
 )
 for _name, _summary in _TESTS:
     declare(
@@ -123,7 +122,7 @@ for _name, _summary in _TESTS:
         identity_compare,
         _summary,
         numpy=f"numpy.{_name.removeprefix('numpy.')}",
-        traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+        traits=Trait.CHECKS_SIZES,
     )
 
 
@@ -137,13 +136,13 @@ declare(
     "Each element converted to another dtype.",
     Attr("dtype", DTYPE),
     numpy="numpy.ndarray.astype",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.CHECKS_SIZES,
+    traits=Trait.MOVES | Trait.CHECKS_SIZES,
 )
 declare(
     "cast_like(data, dtype_like)",
     lambda types, _attrs: TensorType(tensor(types).shape, tensor(types, 1).dtype),
     "Each element converted to the dtype of another tensor.",
-    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
 )
 declare(
     "reinterpret(data)",
@@ -152,7 +151,7 @@ declare(
     Attr("dtype", DTYPE),
     attrs_key="CastAttrs",
     numpy="numpy.ndarray.view",
-    traits=Trait.SPECULATABLE | Trait.VIEW,
+    traits=Trait.VIEW,
 )
 declare(
     "clip(data)",
@@ -162,7 +161,7 @@ declare(
     Attr("a_max", FLOAT),
     keywords={"a": "data"},
     numpy="numpy.clip",
-    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
     elements="numbers",
 )
 
@@ -181,6 +180,6 @@ declare(
     "Product with multiplier * 2**(shift - 31) in integer arithmetic, rounded.",
     Attr("multiplier", INT),
     Attr("shift", INT),
-    traits=Trait.SPECULATABLE | Trait.CHECKS_SIZES,
+    traits=Trait.CHECKS_SIZES,
     preconditions=[_check_fixed_point],
 )

@@ -15,7 +15,7 @@ from nnmagic.relay.ops.layouts import convert_shape
 from nnmagic.relay.ops.relations import dims, require_same, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
 
-declare = Family("vision").declare
+declare = Family("vision", Trait.SPECULATABLE).declare
 
 
 def _valid_counts(types: Sequence[Type], _attrs: Attrs) -> TupleType:
@@ -136,7 +136,6 @@ declare(
     Attr("id_index", INT, 0),
     Attr("score_index", INT, 1),
     call_order="data score_threshold id_index score_index",
-    traits=Trait.SPECULATABLE,
     shape_constraints=[_has_columns("score_index", "id_index")],
 )
 declare(
@@ -152,7 +151,6 @@ declare(
     Attr("invalid_to_bottom", BOOL, default=False),
     attrs_key="NonMaximumSuppressionAttrs",
     arg_defaults={"max_output_size": -1, "iou_threshold": 0.5},
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_non_max_suppression],
     shape_constraints=[_match_counts, _has_columns("coord_start", "score_index", "id_index")],
 )
@@ -164,7 +162,6 @@ declare(
     Attr("output_format", STR, "onnx"),
     attrs_key="AllClassNonMaximumSuppressionAttrs",
     arg_defaults={"max_output_boxes_per_class": -1, "iou_threshold": -1.0, "score_threshold": -1.0},
-    traits=Trait.SPECULATABLE,
     preconditions=[_check_all_class_nms, one_of("output_format", "onnx", "tensorflow")],
 )
 declare(
@@ -177,10 +174,9 @@ declare(
     Attr("offsets", array(NUMBER), (0.5, 0.5)),
     Attr("clip", BOOL, default=False),
     attrs_key="MultiBoxPriorAttrs",
-    traits=Trait.SPECULATABLE,
 )
 _REGION = (Attr("pooled_size", spatial(2)), Attr("spatial_scale", FLOAT))
-declare(
+Family("vision").declare(  # it may raise
     "vision.roi_align(data, rois)",
     _regions,
     "Regions of images sampled at pooled_size positions by bilinear interpolation.",
@@ -192,7 +188,7 @@ declare(
     preconditions=[_check_regions],
     nonempty_constraints=[data_has_elements],
 )
-declare(
+Family("vision").declare(  # it may raise
     "vision.roi_pool(data, rois)",
     _regions,
     "The largest element of each of pooled_size parts of regions of images.",
@@ -207,6 +203,5 @@ declare(
     _yolo_reorg,
     "Blocks of stride by stride positions moved into the channels.",
     Attr("stride", INTEGER, 1, call_default=REQUIRED),
-    traits=Trait.SPECULATABLE,
     shape_constraints=[_divide_blocks],
 )

@@ -189,13 +189,10 @@ def static_number(call: Arguments, parameter: str, default: bool | int | float) 
     if parameter not in call:
         return default
     value = call.static(parameter)
-    operand = call.given[parameter]
     if isinstance(value, bool | int | float):
-        number_constant(value, "float64", operand.span)
+        number_constant(value, "float64", call.at(parameter))
         return value
-    raise v.RefusalError(
-        f"{call.name}: `{parameter}` must be a number, not {describe(operand.value)}", operand.span
-    )
+    raise call.mismatch(parameter, "a number")
 
 
 def static_int(call: Arguments, parameter: str, default: int | None = None) -> int:
@@ -209,9 +206,7 @@ def static_int(call: Arguments, parameter: str, default: int | None = None) -> i
         return value
     operand = call.given[parameter]
     hint = dynamic_size_hint(operand.value.dim) if isinstance(operand.value, v.Dimension) else None
-    raise v.RefusalError(
-        f"{call.name}: `{parameter}` must be an int, not {describe(operand.value)}", operand.span, hint=hint
-    )
+    raise call.mismatch(parameter, "an int", hint)
 
 
 def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
@@ -221,10 +216,7 @@ def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
         return value
     if value is None:
         return default
-    operand = call.given[parameter]
-    raise v.RefusalError(
-        f"{call.name}: `{parameter}` must be True or False, not {describe(operand.value)}", operand.span
-    )
+    raise call.mismatch(parameter, "True or False")
 
 
 def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], default: str) -> str:
@@ -232,11 +224,7 @@ def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], def
     value = call.static(parameter) if parameter in call else default
     if isinstance(value, str) and value in choices:
         return value
-    operand = call.given[parameter]
-    shown = ", ".join(map(repr, choices))
-    raise v.RefusalError(
-        f"{call.name}: `{parameter}` must be one of {shown}, not {describe(operand.value)}", operand.span
-    )
+    raise call.mismatch(parameter, f"one of {', '.join(map(repr, choices))}")
 
 
 def as_float(data: Formula) -> Formula:
@@ -266,9 +254,7 @@ def pair(call: Arguments, lhs: str, rhs: str) -> tuple[Formula, Formula]:
     numbers = both_weak(first, second)
     first, second = (promote_weak if numbers else adopt_tensor_dtype)(first, second)
     left_tensor, right_tensor = same_dtype(first, second, call.name)
-    assert isinstance(left_tensor.value, v.Computed)
-    assert isinstance(right_tensor.value, v.Computed)
-    return Formula(left_tensor.value, call.span), Formula(right_tensor.value, call.span)
+    return Formula(left_tensor.dynamic, call.span), Formula(right_tensor.dynamic, call.span)
 
 
 def tensors_or_numbers(call: Arguments, operands: Sequence[v.Operand]) -> list[v.Operand]:

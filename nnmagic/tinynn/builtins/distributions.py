@@ -125,8 +125,7 @@ def of_size(call: Arguments, dtype: str, *more: v.Value) -> Formula:
     if any(isinstance(size, v.Known) and isinstance(size.value, int) and size.value < 0 for size in sizes):
         raise v.RefusalError(f"{call.name}: negative dimensions are not allowed", operand.span)
     whole = v.Operand(v.TupleOf(tuple(sizes)), operand.span)
-    value = fill(call, _zero(dtype, call.span), whole)
-    assert isinstance(value, v.Computed)
+    value = v.dynamic(fill(call, _zero(dtype, call.span), whole))
     return Formula(value, call.span)
 
 

@@ -219,7 +219,7 @@ def _multinomial(call: Arguments) -> v.Value:
     size = size_along(pvals.value, 0, call.span)
     if isinstance(size, v.Known) and not size.value:
         raise call.refusal("pvals", "`pvals` has no elements")
-    last = pvals.op("strided_slice", begin=[-1], end=[2**40], strides=[1], axes=[0]).reduce("sum")
+    last = pvals.between(0, -1, 2**40).reduce("sum")
     rest = pvals.reduce("sum") - last
     pvals = require_number(call, pvals, rest <= 1.0 + 1e-12, "sum(pvals[:-1]) > 1.0")
     return draw(call, "multinomial", of_size(call, "int64", size), [n, pvals])
@@ -252,7 +252,7 @@ def _multivariate_normal(call: Arguments) -> v.Value:
     def finish(numbers: Formula) -> v.Value:
         factor = _factor(cov, method)
         product = ROWS["matmul"].call([_operand(numbers), _operand(factor.transpose([1, 0]))], call.span)
-        return (Formula(_tensor(product), call.span) + mean).value
+        return (Formula(v.dynamic(product), call.span) + mean).value
 
     return draw(call, "standard_normal", like, finish=finish)
 
@@ -261,8 +261,8 @@ def _factor(cov: Formula, method: str) -> Formula:
     """Return a matrix whose product with its transpose is a covariance matrix."""
     factor = ROWS[method].call([_operand(cov)], cov.span)
     if not isinstance(factor, v.TupleOf):
-        return Formula(_tensor(factor), cov.span)
-    columns = [Formula(_tensor(item), cov.span) for item in factor.items]
+        return Formula(v.dynamic(factor), cov.span)
+    columns = [Formula(v.dynamic(item), cov.span) for item in factor.items]
     if method == "eigh":
         return columns[1] * columns[0].abs().sqrt()
     return columns[0] * columns[1].sqrt()
@@ -270,11 +270,6 @@ def _factor(cov: Formula, method: str) -> Formula:
 
 def _operand(data: Formula) -> v.Operand:
     return v.Operand(data.value, data.span)
-
-
-def _tensor(value: v.Value) -> v.Computed:
-    assert isinstance(value, v.Computed)
-    return value
 
 
 def _refuse(name: str, hint: str) -> Builtin:

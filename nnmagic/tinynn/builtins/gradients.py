@@ -28,12 +28,10 @@ def _function(call: Arguments) -> v.Operand:
     """Return the function to differentiate. Raises RefusalError."""
     function = call.given["f"]
     if not isinstance(function.value, _CALLABLE):
-        message = f"{call.name}: `f` must be a function, not {describe(function.value)}"
-        raise v.RefusalError(message, function.span, hint="give a function without calling it")
+        raise call.mismatch("f", "a function", "give a function without calling it")
     if isinstance(function.value, v.Computed) and isinstance(function.value.type, TensorType):
-        message = f"{call.name}: `f` must be a function, not {describe(function.value)}"
         hint = f"write {call.name}(f)(x), with the function alone in the first brackets"
-        raise v.RefusalError(message, function.span, hint=hint)
+        raise call.mismatch("f", "a function", hint)
     return function
 
 
@@ -42,7 +40,7 @@ def _gradient(kind: str) -> Callable[[Arguments], v.Value]:
         function = _function(call)
         has_aux = call.static("has_aux", default=False)
         if not isinstance(has_aux, bool):
-            raise v.RefusalError(f"{call.name}: `has_aux` must be True or False", call.at("has_aux"))
+            raise call.refusal("has_aux", "`has_aux` must be True or False")
         return v.GradientOf(kind, function, _argnums(call), has_aux)
 
     return apply_to
@@ -104,13 +102,11 @@ def _checkpoint(call: Arguments) -> v.Value:
 
 
 def _vjp(call: Arguments) -> v.Value:
-    function, primals = _function(call), call.given["primals"]
-    assert isinstance(primals.value, v.TupleOf)
-    if not primals.value.items:
+    function, primals = _function(call), call.items("primals")
+    if not primals:
         hint = "give the arguments of the function, as in vjp(f, x)"
         raise v.RefusalError("vjp: there is nothing to differentiate by", call.span, hint=hint)
-    arguments = tuple(v.Operand(item, primals.span) for item in primals.value.items)
-    return v.GradientOf("vjp", function, arguments=arguments)
+    return v.GradientOf("vjp", function, arguments=tuple(primals))
 
 
 def _jvp(call: Arguments) -> v.Value:
@@ -149,10 +145,8 @@ def _custom(call: Arguments) -> v.Value:
 
 
 def _tree_map(call: Arguments) -> v.Value:
-    function, other_trees = _function(call), call.given["rest"]
-    assert isinstance(other_trees.value, v.TupleOf)
-    trees = [call.given["tree"], *(v.Operand(item, other_trees.span) for item in other_trees.value.items)]
-    return v.GradientOf("tree_map", function, arguments=tuple(trees))
+    trees = (call.given["tree"], *call.items("rest"))
+    return v.GradientOf("tree_map", _function(call), arguments=trees)
 
 
 def _stop_gradient(call: Arguments) -> v.Value:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.descriptions import describe
 
 #: The functions by name: parameters, text, summary.
 _TEXTS = {
@@ -54,9 +53,7 @@ def _choose(call: Arguments, condition: str, chosen: Sequence[v.Operand]) -> v.V
 
     ``chosen``: the index, of which the condition of each number asks, and the functions.
     """
-    operands = call.given["operands"]
-    assert isinstance(operands.value, v.TupleOf)
-    passed = [v.Operand(item, operands.span) for item in operands.value.items]
+    passed = call.items("operands")
     names = ", ".join(f"a{number}" for number in range(len(passed)))
     functions = [f"f{number}" for number in range(len(chosen) - 1)]
     lines = [f"def {call.name}({', '.join(('index', *functions, *([names] if names else [])))}):\n"]
@@ -70,10 +67,8 @@ def _switch(call: Arguments) -> v.Value:
     """Return a call of ``branches[index]``; as in JAX, an index beyond an end is that of the end."""
     branches = call.given["branches"]
     if not isinstance(branches.value, v.TupleOf) or not branches.value.items:
-        message = f"switch: `branches` must be functions in a list or a tuple, not {describe(branches.value)}"
-        raise v.RefusalError(message, branches.span)
-    functions = (v.Operand(item, branches.span) for item in branches.value.items)
-    return _choose(call, "index <= {}", [call.given["index"], *functions])
+        raise call.mismatch("branches", "functions in a list or a tuple")
+    return _choose(call, "index <= {}", [call.given["index"], *call.items("branches")])
 
 
 _CONTROL_FLOW = (

@@ -10,15 +10,13 @@ from __future__ import annotations
 from nnmagic.tinynn.builtins.argument_checks import as_formula, dtype_of_operand, formula, one_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, cell_function, free_function
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor
 
 
 def _function(call: Arguments, parameter: str) -> v.Operand:
     operand = call.given[parameter]
     if isinstance(operand.value, v.Known | v.Dimension | v.TupleOf) or is_tensor(operand.value):
-        message = f"{call.name}: `{parameter}` must be a function, not {describe(operand.value)}"
-        raise v.RefusalError(message, operand.span)
+        raise call.mismatch(parameter, "a function")
     return operand
 
 
@@ -27,8 +25,7 @@ def _scan(call: Arguments) -> v.Value:
     function, xs = _function(call, "f"), call.given.get("xs", v.Operand(v.Known(None), call.span))
     parts = xs.value.items if isinstance(xs.value, v.TupleOf) else (xs.value,)
     if xs.value != v.Known(None) and not all(map(is_tensor, parts)):
-        message = f"scan: `xs` must be a tensor, a tuple of tensors or None, not {describe(xs.value)}"
-        raise v.RefusalError(message, xs.span)
+        raise call.mismatch("xs", "a tensor, a tuple of tensors or None")
     if xs.value == v.Known(None) and "length" not in call:
         raise v.RefusalError("scan: without `xs`, how many rounds there are", call.span, hint="give `length`")
     length = call.given.get("length", v.Operand(v.Known(None), call.span))
@@ -40,11 +37,8 @@ def _along_axis(call: Arguments) -> v.Value:
     axis = one_axis(call, "axis", data.rank)
     order = [index for index in range(data.rank) if index != axis]
     moved = data.transpose([*order, axis])
-    extra = call.given["args"].value
-    assert isinstance(extra, v.TupleOf)
-    rest = tuple(v.Operand(item, call.at("args")) for item in extra.items)
     rows = v.Operand(moved.value, call.at("arr"))
-    return v.LoopCall("apply_along_axis", (function, rows, *rest), axis)
+    return v.LoopCall("apply_along_axis", (function, rows, *call.items("args")), axis)
 
 
 def _vectorize(call: Arguments) -> v.Value:
@@ -52,11 +46,9 @@ def _vectorize(call: Arguments) -> v.Value:
     function, dtypes = _function(call, "pyfunc"), _result_dtypes(call)
 
     def apply_to(inner: Arguments) -> v.Value:
-        arguments = inner.given["args"]
-        assert isinstance(arguments.value, v.TupleOf)
-        if not arguments.value.items:
+        items = inner.items("args")
+        if not items:
             raise v.RefusalError("a vectorized function takes at least one tensor", inner.span)
-        items = (v.Operand(item, arguments.span) for item in arguments.value.items)
         arrays = tuple(v.Operand(as_formula(item, inner.span, call.name).value, item.span) for item in items)
         return v.LoopCall("vectorize", (function, *arrays), dtypes=dtypes)
 

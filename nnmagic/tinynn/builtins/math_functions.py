@@ -204,9 +204,7 @@ def _divisors(name: str, summary: str) -> Builtin:
     """Declare gcd or lcm of any number of integers."""
 
     def apply_to(call: Arguments) -> v.Value:
-        operand = call.given["more"]
-        assert isinstance(operand.value, v.TupleOf)
-        integers = [_whole(call, v.Operand(item, operand.span)) for item in operand.value.items]
+        integers = [_whole(call, item) for item in call.items("more")]
         names = [f"x{number}" for number in range(len(integers))]
         total = names[0]
         for each in names[1:]:
@@ -244,9 +242,7 @@ def _length(vector: Formula) -> Formula:
 
 
 def _hypot(rows: Rows, call: Arguments) -> v.Value:
-    operand = call.given["more"]
-    assert isinstance(operand.value, v.TupleOf)
-    items = [v.Operand(item, operand.span) for item in operand.value.items]
+    items = call.items("more")
     if len(items) == 2:
         two = Arguments(call.name, {"x1": items[0], "x2": items[1]}, call.span)
         return rows["hypot"].apply(two)
@@ -314,8 +310,7 @@ def _frexp(call: Arguments) -> v.Value:
 
 def _ldexp(call: Arguments) -> v.Value:
     exponent = _whole(call, call.given["i"])
-    assert isinstance(exponent.value, v.Computed)
-    return float_parts.ldexp(_float(call, "x"), Formula(exponent.value, call.span)).value
+    return float_parts.ldexp(_float(call, "x"), Formula(exponent.dynamic, call.span)).value
 
 
 def _ulp(x: Formula) -> Formula:

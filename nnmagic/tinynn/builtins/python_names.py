@@ -60,8 +60,7 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
             except (ValueError, OverflowError) as error:
                 raise v.RefusalError(f"{name}: {error}", operand.span) from None
         if is_tensor(operand.value) and not tensor_type(operand).shape:
-            assert isinstance(operand.value, v.Computed)
-            tensor = operand.value
+            tensor = operand.dynamic
             if dtype == "bool" and tensor_type(operand).dtype != "bool":
                 return Formula(tensor, call.span).truth().value
             number = cast(tensor, dtype, call.span)
@@ -305,10 +304,7 @@ def _counter(call: Arguments) -> v.Value:
 
 def _partial(call: Arguments) -> v.Value:
     """Return a function with its first arguments, and those by keyword, which are given beside it."""
-    rest = call.given["args"]
-    assert isinstance(rest.value, v.TupleOf)
-    arguments = tuple(v.Operand(item, rest.span) for item in rest.value.items)
-    return v.GradientOf("bound", call.given["func"], arguments=arguments)
+    return v.GradientOf("bound", call.given["func"], arguments=tuple(call.items("args")))
 
 
 #: ``functools.partial``.

@@ -41,8 +41,7 @@ def _key_of(call: Arguments) -> Formula:
     if isinstance(operand.value, Computed) and operand.value.type == _KEY:
         return Formula(operand.value, call.span)
     hint = "make one with key = random.key(seed), and several with random.split(key, 3)"
-    message = f"{call.name}: `key` must be a key of random numbers, not {describe(operand.value)}"
-    raise RefusalError(message, operand.span, hint=hint)
+    raise call.mismatch("key", "a key of random numbers", hint)
 
 
 def _key(call: Arguments) -> Value:
@@ -80,10 +79,7 @@ def _split(call: Arguments) -> Value:
     num = symbolic.as_size(operand)
     count = -1 if num is None else symbolic.dim_of(num)
     if count == AnyDim() or (isinstance(count, int) and count < 1):
-        message = (
-            f"{call.name}: `num` must be a number of keys, or a named size, not {describe(operand.value)}"
-        )
-        raise RefusalError(message, operand.span)
+        raise call.mismatch("num", "a number of keys, or a named size")
     words = _bits(_split_words(call), (count, 4))
     tail = broadcast(constant_of(_FRESH[None], "uint64", call.span), (count, len(_FRESH)))
     return concatenate(call, [words, tail], 1).value
@@ -92,8 +88,8 @@ def _split(call: Arguments) -> Value:
 def _fold_in(call: Arguments) -> Value:
     data = _integer(call, symbolic.as_number(call.given["data"]), "data").cast("uint64").reshape((1,))
     key = _split_words(call)
-    first = key.op("strided_slice", begin=[0], end=[6], strides=[1], axes=[0])
-    last = key.op("strided_slice", begin=[8], end=[10], strides=[1], axes=[0])
+    first = key.between(0, 0, 6)
+    last = key.between(0, 8, 10)
     folded = constant_of(np.array([_FOLDED], "uint64"), "uint64", call.span)
     words = _bits(concatenate(call, [first, data, folded, last], 0), (4,))
     return concatenate(call, [words, constant_of(_FRESH, "uint64", call.span)], 0).value
@@ -321,8 +317,7 @@ def _population(call: Arguments, parameter: str, axis: int | None = None) -> tup
     if count is None:
         data = args.formula(call, parameter)
         if data.rank == 0:
-            message = f"{call.name}: `{parameter}` must be an int or a tensor, not {describe(operand.value)}"
-            raise RefusalError(message, operand.span)
+            raise call.mismatch(parameter, "an int or a tensor")
         along = args.one_axis(call, "axis", data.rank, 0) if axis is None else axis
         count = symbolic.size_along(data.value, along, call.span)
     size = symbolic.dim_of(count)
@@ -386,7 +381,7 @@ def _without_replacement(
     else:
         scores = p.log() + _gumbel_noise(key, (count,), p.dtype)
         order = scores.op("argsort", axis=0, is_ascend=False, dtype="int64")
-    return order.op("strided_slice", begin=[0], end=[wanted], strides=[1], axes=[0]).reshape(tuple(shape))
+    return order.between(0, 0, wanted).reshape(tuple(shape))
 
 
 def _categorical(call: Arguments) -> Value:

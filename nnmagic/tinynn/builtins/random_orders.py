@@ -13,7 +13,6 @@ from nnmagic.tinynn.builtins.distributions import array_of, draw, number_of_cons
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import as_size, number_of, size_along, weak_int
 
@@ -26,8 +25,7 @@ def _population(call: Arguments, parameter: str) -> tuple[v.Value, Formula | Non
         return count, None, 0
     data = array_of(call, parameter)
     if not data.rank:
-        message = f"{call.name}: `{parameter}` must be an int or an array, not {describe(operand.value)}"
-        raise v.RefusalError(message, operand.span)
+        raise call.mismatch(parameter, "an int or an array")
     axis = one_axis(call, "axis", data.rank, 0)
     return size_along(data.value, axis, call.span), data, axis
 

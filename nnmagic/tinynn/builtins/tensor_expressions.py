@@ -36,8 +36,7 @@ class Formula(TypedTensor):
     @property
     def type(self) -> TensorType:
         """Return its type."""
-        assert isinstance(self.value.type, TensorType)
-        return self.value.type
+        return self.value.tensor_type
 
     @property
     def is_complex(self) -> bool:

@@ -78,11 +78,6 @@ def stack(tensors: Sequence[Formula], axis: int) -> Formula:
     return concatenate(call, tensors, axis, "stack")
 
 
-def static_slice(data: Formula, axis: int, begin: int, end: int) -> Formula:
-    """Return the elements from ``begin`` to before ``end`` along an axis."""
-    return data.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis])
-
-
 def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
     """Return an array as a constant tensor."""
     constant = ir.constant(array, dtype, span=span)
@@ -138,8 +133,7 @@ def size_along(data: Formula, axis: int, like: Formula) -> Formula:
     if isinstance(size, int):
         return like.like(size)
     sizes = data.op("shape_of", dtype="int64")
-    element = sizes.op("strided_slice", begin=[axis], end=[axis + 1], strides=[1], axes=[0])
-    return element.op("squeeze", axis=[0]).cast(like.dtype)
+    return sizes.row(0, axis).cast(like.dtype)
 
 
 def require_elements(data: Formula, axes: Sequence[int] | None, message: str) -> Formula:
@@ -161,8 +155,8 @@ def slice_axis(data: Formula, axis: int, begin: int, end: int | None) -> Formula
     size = data.shape[axis]
     if isinstance(size, int):
         first, last, _ = slice(begin, end).indices(size)
-        return data.op("strided_slice", begin=[first], end=[max(first, last)], strides=[1], axes=[axis])
+        return data.between(axis, first, max(first, last))
     last = _BEYOND if end is None else end
-    sliced = data.op("strided_slice", begin=[begin], end=[last], strides=[1], axes=[axis])
+    sliced = data.between(axis, begin, last)
     shape = tuple(AnyDim() if index == axis else dim for index, dim in enumerate(data.shape))
     return Formula(Computed(sliced.value.expr, TensorType(shape, data.dtype)), data.span)

@@ -129,7 +129,7 @@ def _median(call: Arguments) -> Value:
         raise RefusalError("median: there are no elements", call.span)
     order = data.op("argsort", axis=axis, is_ascend=True, dtype="int64")
     place = (size - 1) // 2
-    index = order.op("strided_slice", begin=[place], end=[place + 1], strides=[1], axes=[axis])
+    index = order.between(axis, place, place + 1)
     if data.is_float:
         unknown = data.op("isnan")
         first = unknown.cast("int64").op("argmax", axis=[axis], keepdims=True).cast("int64")

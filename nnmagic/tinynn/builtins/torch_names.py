@@ -82,8 +82,7 @@ def _masked_fill(call: Arguments) -> Value:
         return mask.choose(data.like(number), data).value
     value = formula(call, "value")
     if value.rank or value.dtype != data.dtype:
-        message = f"masked_fill: `value` must be a number, not {describe(call.given['value'].value)}"
-        raise RefusalError(message, call.at("value"))
+        raise call.mismatch("value", "a number")
     return mask.choose(value, data).value
 
 
@@ -203,8 +202,7 @@ def _scatter(call: Arguments) -> Value:
     else:
         source = formula(call, "src")
     if source.dtype != data.dtype or index.rank != data.rank or source.rank != data.rank:
-        message = "scatter: `index` and `src` must have the rank of the tensor, and `src` its dtype"
-        raise RefusalError(message, call.at("src"))
+        raise call.refusal("src", "`index` and `src` must have the rank of the tensor, and `src` its dtype")
     return data.op("scatter_elements", index.cast("int64"), source, axis=axis).value
 
 

@@ -14,7 +14,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, size_along, size_of, slice_axis
 from nnmagic.tinynn.builtins.torch_meaning import RESULTS
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value, dynamic
 
 _Table = Mapping[str, Builtin]
 
@@ -28,8 +28,7 @@ def _positions(data: Formula, axis: int) -> Formula:
 
 def _running(accumulate: Builtin, data: Formula, axis: int) -> Formula:
     operands = [Operand(data.value, data.span), Operand(Known(axis), data.span)]
-    result = accumulate.call(operands, data.span)
-    assert isinstance(result, Computed)
+    result = dynamic(accumulate.call(operands, data.span))
     return Formula(result, data.span)
 
 

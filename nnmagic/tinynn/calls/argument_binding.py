@@ -37,12 +37,22 @@ class Arguments:
         """Return the error of an argument; the function's name is put in front of the message."""
         return v.RefusalError(f"{self.name}: {message}", self.at(parameter), hint=hint)
 
+    def mismatch(self, parameter: str, wanted: str, hint: str | None = None) -> v.RefusalError:
+        """Return the error of an argument that is of another kind than what is wanted."""
+        message = f"`{parameter}` must be {wanted}, not {describe(self.given[parameter].value)}"
+        return self.refusal(parameter, message, hint)
+
+    def items(self, parameter: str) -> list[v.Operand]:
+        """Return the arguments of a parameter that takes any number of them, or the items of a tuple."""
+        operand = self.given[parameter]
+        assert isinstance(operand.value, v.TupleOf)
+        return [v.Operand(item, operand.span) for item in operand.value.items]
+
     def tensor(self, parameter: str) -> v.Computed:
         """Return an argument that must be one tensor. Raises RefusalError."""
         operand = self.given[parameter]
         tensor_type(operand)
-        assert isinstance(operand.value, v.Computed)
-        return operand.value
+        return operand.dynamic
 
     def type(self, parameter: str) -> TensorType:
         """Return the type of an argument that must be one tensor. Raises RefusalError."""

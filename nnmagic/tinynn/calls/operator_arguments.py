@@ -116,13 +116,12 @@ def _tensor(operator: Operator, parameter: str, operand: v.Operand) -> v.Compute
         wanted = "a tuple of tensors" if operator.variadic else "a tensor"
         message = f"{operator.name}: `{parameter}` must be {wanted}, not {describe(operand.value)}"
         raise v.RefusalError(message, operand.span)
-    assert isinstance(operand.value, v.Computed)
     if operator.variadic:
         hint = "write them in brackets, as in concatenate([a, b], axis=0)"
         raise v.RefusalError(
             f"{operator.name} takes a list of tensors, not one tensor", operand.span, hint=hint
         )
-    return operand.value
+    return operand.dynamic
 
 
 def _tensors(operator: Operator, operand: v.Operand) -> v.Operand:
@@ -205,8 +204,7 @@ def convert_to_dtype(dtype: str, short: str, operands: Sequence[v.Operand], span
     """Return ``f32(x)``: a number as a tensor of rank 0, a tensor converted. Raises RefusalError."""
     value = as_number(bind(short, ("x",), ("x",), operands, span)["x"])
     if is_tensor(value.value):
-        assert isinstance(value.value, v.Computed)
-        return cast(value.value, dtype, span)
+        return cast(value.dynamic, dtype, span)
     number = v.static_or(value.value, None)
     if not isinstance(number, bool | int | float | complex):
         raise v.RefusalError(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.symbolic_sizes import shape_of
@@ -59,8 +58,7 @@ def _numbers(value: v.Value) -> v.Value:
 
 
 def _rank(value: v.ListOfRows) -> int:
-    assert isinstance(value.rows.type, TensorType)
-    return len(value.rows.type.shape)
+    return len(value.rows.shape)
 
 
 def _axis_of(name: str, more: Sequence[v.Operand]) -> int | None:

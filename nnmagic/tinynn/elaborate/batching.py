@@ -53,14 +53,13 @@ class _Leaves:
             )
         axis %= rank
         moved = _move(value, axis, 0, operand.span)
-        assert isinstance(moved.type, TensorType)
-        own = TensorType(moved.type.shape[1:], type_.dtype)
+        own = TensorType(moved.shape[1:], type_.dtype)
         variable = ir.Var(
             name if not self.examples else f"{name}{len(self.examples)}", own, span=operand.span
         )
         self.batches.append(moved)
         self.examples.append(variable)
-        self.places.append((moved.type.shape[0], f"axis {axis} of `{text}`", operand.span))
+        self.places.append((moved.shape[0], f"axis {axis} of `{text}`", operand.span))
         return v.as_value(variable, own)
 
     def check_sizes(self, span: Span) -> None:
@@ -138,8 +137,7 @@ def _example(ctx: Elaboration, leaves: _Leaves, operand: v.Operand, axes: object
         message = f"vmap: {describe(value)} has no axis to map over"
         raise v.RefusalError(message, operand.span, hint="write None for it in in_axes")
     assert isinstance(axes, int)
-    kept = atomize(ctx, value, name, set())
-    assert isinstance(kept, v.Computed)
+    kept = v.dynamic(atomize(ctx, value, name, set()))
     return leaves.add(kept, axes, name, operand)
 
 
@@ -190,8 +188,7 @@ def _with_axes(value: v.Value, axes: object, span: Span) -> v.Value:
         items = (_with_axes(item, axis, span) for item, axis in zip(value.items, each, strict=True))
         return replace(value, items=tuple(items), whole=None)
     assert isinstance(value, v.Computed)
-    assert isinstance(value.type, TensorType)
-    rank = len(value.type.shape)
+    rank = len(value.shape)
     if not isinstance(axes, int) or not -rank <= axes < rank:
         message = f"vmap: the result has rank {rank} with its examples, and so no axis {axes}"
         raise v.RefusalError(message, span, hint="leave out_axes out: the examples come first")
@@ -200,8 +197,7 @@ def _with_axes(value: v.Value, axes: object, span: Span) -> v.Value:
 
 def _move(value: v.Computed, source: int, to: int, span: Span) -> v.Computed:
     """Return a tensor with an axis at another place."""
-    assert isinstance(value.type, TensorType)
-    order = [axis for axis in range(len(value.type.shape)) if axis != source]
+    order = [axis for axis in range(len(value.shape)) if axis != source]
     order.insert(to, source)
     if source == to:
         return value

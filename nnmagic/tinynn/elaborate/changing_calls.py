@@ -216,9 +216,8 @@ def _target(
         raise v.RefusalError(message, ctx.span(node.span), hint=hint)
     tensor = element_assignments.read_target(ctx, node)
     assert tensor is not None, "its value is known"
-    assert isinstance(tensor.value, v.Computed)
     memory = element_assignments.own_memory(ctx, node, tensor, tensor.span)
-    return _Target(formal, node, tensor.value, memory)
+    return _Target(formal, node, tensor.dynamic, memory)
 
 
 def _bind_results(

@@ -152,8 +152,7 @@ def _update(
     new = check_update(f"{SIGNS[stmt.op.name]}=", current, v.Operand(result, span))
     changed = set_elements(tensor, index if mask is None else every, new, target_span)
     if mask is not None:
-        assert isinstance(tensor.value, v.Computed)
-        changed = set_where(tensor.value, mask, changed, span)
+        changed = set_where(tensor.dynamic, mask, changed, span)
     return changed
 
 
@@ -176,9 +175,7 @@ def _is_number(value: v.Operand, tensor: v.Operand) -> bool:
 
 
 def _dtype(tensor: v.Operand) -> str:
-    assert isinstance(tensor.value, v.Computed)
-    assert isinstance(tensor.value.type, TensorType)
-    return tensor.value.type.dtype
+    return tensor.dynamic.dtype
 
 
 def read_target(ctx: Elaboration, variable: ast.Var) -> v.Operand | None:

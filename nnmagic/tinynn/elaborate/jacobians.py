@@ -176,10 +176,9 @@ def _count(types: Sequence[Type]) -> int | None:
 
 def _basis(ctx: Elaboration, value: v.Computed, span: Span, apply: Apply) -> v.Value:
     """Return a tensor like a value for each of its elements, which is one there and zero elsewhere."""
-    assert isinstance(value.type, TensorType)
     sizes = shape_of(value, span).items
     count = product_of(sizes, span)
-    dtype = v.Operand(v.Known(dtype_named(value.type.dtype)), span, keyword="dtype")
+    dtype = v.Operand(v.Known(dtype_named(value.dtype)), span, keyword="dtype")
     basis = _builtin(ctx, "eye", [v.Operand(count, span), dtype], span, apply)
     return basis if len(sizes) == 1 else _reshape(ctx, basis, (count, *sizes), span, apply)
 

@@ -82,8 +82,7 @@ def _tuples_as_rows(items: Sequence[v.Value], span: Span) -> v.ListOfRows | None
     if not columns:
         return None
     rows = v.TupleOf(tuple(row_of(v.Operand(item, span), columns) for item in items))
-    array = BUILTINS["array"].call([v.Operand(rows, span)], span)
-    assert isinstance(array, v.Computed)
+    array = v.dynamic(BUILTINS["array"].call([v.Operand(rows, span)], span))
     return v.ListOfRows(replace(array, default_dtype=None), columns=columns)
 
 
@@ -184,15 +183,14 @@ def held(
     numbers: v.Computed, dtype: str, span: Span, what: str = "a list of tuples with floats"
 ) -> v.Computed:
     """Return integers that are to be floats; the program raises ValueError where these would be others."""
-    assert isinstance(numbers.type, TensorType)
-    if numbers.type.dtype not in ("int64", "uint64") or not is_float(dtype):
+    if numbers.dtype not in ("int64", "uint64") or not is_float(dtype):
         return numbers
-    most = number_constant(1 << _FLOAT_BITS, numbers.type.dtype, span)
+    most = number_constant(1 << _FLOAT_BITS, numbers.dtype, span)
     fine = apply("less_equal", span, numbers, most)
-    if numbers.type.dtype == "int64":
+    if numbers.dtype == "int64":
         least = apply("greater_equal", span, numbers, number_constant(-(1 << _FLOAT_BITS), "int64", span))
         fine = apply("logical_and", span, fine, least)
-    if numbers.type.shape:
+    if numbers.shape:
         fine = apply("all", span, fine)
     message = f"{what} holds ints of at most {_FLOAT_BITS} bits"
     return apply("python.require", span, numbers, fine, message=message)
@@ -259,8 +257,7 @@ def repeated_list(lhs: v.Operand, rhs: v.Operand, span: Span) -> v.ListOfRows | 
     if rows is None or rows.is_table or len(tensor_type(v.Operand(rows.rows, span)).shape) > 1:
         return None
     at_least = BUILTINS["max"].call([times, v.Operand(v.Known(0), span)], span)
-    tiled = BUILTINS["tile"].call([v.Operand(rows.rows, span), v.Operand(at_least, span)], span)
-    assert isinstance(tiled, v.Computed)
+    tiled = v.dynamic(BUILTINS["tile"].call([v.Operand(rows.rows, span), v.Operand(at_least, span)], span))
     return v.ListOfRows(replace(tiled, weak=rows.rows.weak, default_dtype=None))
 
 
@@ -276,14 +273,13 @@ def check_item(name: str, rows: v.Computed, item: v.Operand) -> None:
     value = item.value
     if isinstance(value, v.Dimension):
         value = value.number
-    assert isinstance(rows.type, TensorType)
     if isinstance(value, v.Known) and isinstance(value.value, bool | int | float | complex):
         dtype, is_weak = natural_dtype(value.value), True
     elif isinstance(value, v.Computed) and isinstance(value.type, TensorType):
         dtype, is_weak = value.type.dtype, value.weak
     else:
         return
-    held = rows.type.dtype
+    held = rows.dtype
     fits = _kind(dtype) <= _kind(held) if is_weak else np.can_cast(ARRAY_DTYPES[dtype], ARRAY_DTYPES[held])
     if not fits:
         message = (

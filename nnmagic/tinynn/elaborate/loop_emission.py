@@ -175,8 +175,7 @@ def _bind_iterable(ctx: Elaboration, loop: LoopToEmit) -> LoopToEmit:
     iterable = v.Operand(atomize(ctx, loop.iterable.value, "items", set()), loop.iterable.span)
     rounds = loop.rounds
     if isinstance(rounds, v.Computed):
-        count_ = atomize(ctx, rounds, "count", set())
-        assert isinstance(count_, v.Computed)
+        count_ = v.dynamic(atomize(ctx, rounds, "count", set()))
         rounds = count_
     return replace(loop, iterable=iterable, rounds=rounds)
 
@@ -360,9 +359,7 @@ def _test_round(ctx: Elaboration, loop: LoopToEmit, counter: v.Computed | None) 
     assert loop.iterable is not None
     span = loop.iterable.span
     limit: v.Value = loop.rounds if isinstance(loop.rounds, v.Computed) else v.Known(loop.rounds)
-    condition = binary(ast.BuiltinOp.LT, "<", v.Operand(counter, span), v.Operand(limit, span), span)
-    assert isinstance(condition, v.Computed)
-    return condition
+    return v.dynamic(binary(ast.BuiltinOp.LT, "<", v.Operand(counter, span), v.Operand(limit, span), span))
 
 
 def _round_steps(

@@ -187,8 +187,7 @@ def rebuild(plan: MergePlan, exprs: Iterator[ir.Expr]) -> v.Value:
         case Same(value=value):
             return value
         case Items(items=(only,), is_list=True):
-            rows = rebuild(only, exprs)
-            assert isinstance(rows, v.Computed)
+            rows = v.dynamic(rebuild(only, exprs))
             return v.ListOfRows(rows, plan.is_table, plan.is_row, plan.columns)
         case Items(items=items, is_hashed=True):
             return v.TableOf(*(rebuild(item, exprs) for item in items))  # type: ignore[arg-type]  # its parts

@@ -210,8 +210,7 @@ def _join_lists(ctx: Elaboration, lhs: v.Operand, rhs: v.Operand, span: Span) ->
     if len(row_counts) == 1:
         return v.ListOfRows(row_counts[0], is_table, columns=columns)
     parts = v.TupleOf(tuple(row_counts))
-    joined = BUILTINS["concatenate"].call([v.Operand(parts, span)], span)
-    assert isinstance(joined, v.Computed)
+    joined = v.dynamic(BUILTINS["concatenate"].call([v.Operand(parts, span)], span))
     if is_table:
         chain = ctx.environment.chain()
         tokens = ctx.memory.of_value(lhs.value, chain) | ctx.memory.of_value(rhs.value, chain)
@@ -233,8 +232,7 @@ def _numbers_of(owner: v.Operand) -> v.Value:
     """Return the numbers of a range as a list."""
     if isinstance(count(owner), int):
         return ITERATION["list"].call([owner], owner.span)
-    numbers = range_as_array(owner).value
-    assert isinstance(numbers, v.Computed)
+    numbers = v.dynamic(range_as_array(owner).value)
     return v.ListOfRows(replace(numbers, weak=True))
 
 

@@ -94,11 +94,10 @@ def _piece(
         message = f"a text shows tensors, numbers, strings and tuples of them, not {describe(value)}"
         hint = "write its real and its imaginary part" if is_tensor(operand.value) else None
         raise v.RefusalError(message, operand.span, hint=hint)
-    assert isinstance(operand.value, v.Computed)
     _check_format(operand, spec, field.conversion)
-    tensors.append(operand.value)
+    tensors.append(operand.dynamic)
     number = len(tensors) - 1
-    if operand.value.weak and field.conversion == ord("r") and not spec:
+    if operand.dynamic.weak and field.conversion == ord("r") and not spec:
         return {"number": number}
     return [number, spec, field.conversion]
 

@@ -47,8 +47,7 @@ def truth_of(operand: v.Operand, word: str) -> bool | v.Computed | None:
 
 
 def _tensor_truth(operand: v.Operand, word: str) -> bool | v.Computed:
-    assert isinstance(operand.value, v.Computed)
-    value, type_ = operand.value, tensor_type(operand)
+    value, type_ = operand.dynamic, tensor_type(operand)
     if isinstance(value.expr, ir.Constant) and value.expr.data.size == 1:
         return bool(value.expr.data.item())
     if any(dim != 1 for dim in type_.shape):

@@ -34,20 +34,15 @@ from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 
 
-def _type(value: v.Computed) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
 def _transpose_matrices(value: v.Computed, span: Span) -> v.Value:
-    rank = len(_type(value).shape)
+    rank = len(value.shape)
     if rank < 2:
         raise v.RefusalError("`.mT` is of tensors of rank 2 or more", span, hint="write .T")
     return apply("transpose", span, value, axes=(*range(rank - 2), rank - 1, rank - 2))
 
 
 def _bytes_of(value: v.Computed) -> int:
-    return ARRAY_DTYPES[_type(value).dtype].itemsize
+    return ARRAY_DTYPES[value.dtype].itemsize
 
 
 #: Attributes of tensors, with their summaries.
@@ -68,15 +63,15 @@ ATTRIBUTES = {
 
 _ATTRIBUTES: dict[str, Callable[[v.Computed, Span], v.Value]] = {
     "shape": shape_of,
-    "ndim": lambda value, _span: v.Known(len(_type(value).shape)),
+    "ndim": lambda value, _span: v.Known(len(value.shape)),
     "size": lambda value, span: product_of(shape_of(value, span).items, span),
-    "dtype": lambda value, _span: v.Known(dtype_named(_type(value).dtype)),
+    "dtype": lambda value, _span: v.Known(dtype_named(value.dtype)),
     "itemsize": lambda value, _span: v.Known(_bytes_of(value)),
     "nbytes": lambda value, span: product_of([*shape_of(value, span).items, v.Known(_bytes_of(value))], span),
-    "T": lambda value, span: apply("transpose", span, value) if len(_type(value).shape) > 1 else value,
+    "T": lambda value, span: apply("transpose", span, value) if len(value.shape) > 1 else value,
     "mT": _transpose_matrices,
-    "real": lambda value, span: apply(REAL, span, value) if is_complex(_type(value).dtype) else value,
-    "imag": lambda value, span: apply(IMAG if is_complex(_type(value).dtype) else "zeros_like", span, value),
+    "real": lambda value, span: apply(REAL, span, value) if is_complex(value.dtype) else value,
+    "imag": lambda value, span: apply(IMAG if is_complex(value.dtype) else "zeros_like", span, value),
     "flat": lambda value, span: BUILTINS["ravel"].call([v.Operand(value, span)], span),
     "device": lambda _value, _span: v.Known("cpu"),
 }

@@ -214,8 +214,7 @@ def _static_power(sign: str, base: v.Operand, exponent: v.Operand, number: int, 
             square = v.Operand(apply("multiply", span, square, square), span)
     if power is None:
         return apply("ones_like", span, base)
-    assert isinstance(power.value, v.Computed)
-    return power.value
+    return power.dynamic
 
 
 def _apply_with_check(sign: str, name: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Computed:
@@ -275,10 +274,8 @@ def _unary(op: BuiltinOp, sign: str, operand: v.Operand, span: Span) -> v.Value:
     if not is_tensor(operand.value):
         return _fold_unary(op, sign, operand, span)
     if is_weak(operand.value):
-        assert isinstance(operand.value, v.Computed)
-        return as_weak(
-            unary(op, sign, v.Operand(v.Computed(operand.value.expr, operand.value.type), operand.span), span)
-        )
+        plain = v.Computed(operand.dynamic.expr, operand.dynamic.type)
+        return as_weak(unary(op, sign, v.Operand(plain, operand.span), span))
     dtype = tensor_type(operand).dtype
     if op is BuiltinOp.Invert:
         if dtype == "bool":

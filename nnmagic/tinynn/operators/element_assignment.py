@@ -37,25 +37,23 @@ def set_elements(tensor: v.Operand, index: Sequence[v.Operand], value: v.Operand
     The value gets the tensor's dtype. Raises RefusalError for what ``tensor[index]`` refuses, and for a value
     that does not broadcast to the chosen elements.
     """
-    data = tensor.value
-    assert isinstance(data, v.Computed)
+    data = tensor.dynamic
     new = _convert(value, tensor)
     flag = subscripts.mask_of_everything(index)
     if flag is not None:
-        everything = _drop_leading_axes(new, len(_shape(data)), span)
-        if _fits(_shape(everything), _shape(data)):
+        everything = _drop_leading_axes(new, len(data.shape), span)
+        if _fits(everything.shape, data.shape):
             return set_where(data, flag, everything, span)
     mask = single_mask(tensor, index)
-    if mask is not None and not _shape(new):
+    if mask is not None and not new.shape:
         return set_where(data, mask, new, span)
-    if mask is not None and len(_shape(new)) == 1:
-        whole = of_all_elements(new, mask, _shape(data))
+    if mask is not None and len(new.shape) == 1:
+        whole = of_all_elements(new, mask, data.shape)
         if whole is not None:
             return set_where(data, mask, whole, span)
-    chosen = subscripts.subscript(tensor, index, span)
-    assert isinstance(chosen, v.Computed)
-    new = _drop_leading_axes(new, len(_shape(chosen)), span)
-    if not _fits(_shape(new), _shape(chosen)):
+    chosen = v.dynamic(subscripts.subscript(tensor, index, span))
+    new = _drop_leading_axes(new, len(chosen.shape), span)
+    if not _fits(new.shape, chosen.shape):
         message = f"{describe(new)} does not fit into {describe(chosen)}"
         raise v.RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
     return _Assignment(data, list(subscripts.index_parts(index, data, span)), chosen, new, span).result()
@@ -71,10 +69,10 @@ def combine_at(
     data, new, chosen = tensor.value, _convert(value, tensor), subscripts.subscript(tensor, index, span)
     assert isinstance(data, v.Computed)
     assert isinstance(chosen, v.Computed)
-    if not _fits(_shape(new), _shape(chosen)):
+    if not _fits(new.shape, chosen.shape):
         message = f"{describe(new)} does not fit into {describe(chosen)}"
         raise v.RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
-    new = _drop_leading_axes(new, len(_shape(chosen)), span)
+    new = _drop_leading_axes(new, len(chosen.shape), span)
     return _Assignment(
         data, list(subscripts.index_parts(index, data, span)), chosen, new, span, mode
     ).scatter()
@@ -98,15 +96,14 @@ def keep_shape(sign: str, before: v.Value, result: v.Operand) -> v.Operand:
         return result
     assert isinstance(before, v.Computed)
     assert isinstance(value, v.Computed)
-    if not _shape(before) or _shape(value) == _shape(before):
+    if not before.shape or value.shape == before.shape:
         return result
-    fits = len(_shape(value)) == len(_shape(before))
-    if not fits or any(dims_differ(*pair) for pair in zip(_shape(value), _shape(before), strict=True)):
+    fits = len(value.shape) == len(before.shape)
+    if not fits or any(dims_differ(*pair) for pair in zip(value.shape, before.shape, strict=True)):
         message = f"`{sign}` gives {describe(value)}, which does not fit into {describe(before)}"
         raise v.RefusalError(message, result.span, hint="write x = x + y for a new array")
     checked = with_checked_sizes(value, before, 0, result.span)
-    assert isinstance(value.type, TensorType)
-    kept = replace(value, expr=checked.expr, type=TensorType(_shape(before), value.type.dtype))
+    kept = replace(value, expr=checked.expr, type=TensorType(before.shape, value.dtype))
     return replace(result, value=kept)
 
 
@@ -120,15 +117,9 @@ def single_mask(tensor: v.Operand, index: Sequence[v.Operand]) -> v.Computed | N
     if len(index) != 1 or not isinstance(index[0].value, v.Computed):
         return None
     mask, shape = index[0].value, tensor_type(tensor).shape
-    assert isinstance(tensor.value, v.Computed)
     if mask.type != TensorType(shape, "bool"):
         return None
-    return with_checked_sizes(mask, tensor.value, 0, index[0].span)
-
-
-def _shape(value: v.Computed) -> tuple[Dim, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.shape
+    return with_checked_sizes(mask, tensor.dynamic, 0, index[0].span)
 
 
 def _like(result: v.Computed, data: v.Computed) -> v.Computed:
@@ -163,8 +154,8 @@ def _convert(value: v.Operand, tensor: v.Operand) -> v.Computed:
 
 def _drop_leading_axes(new: v.Computed, rank: int, span: Span) -> v.Computed:
     """Return a value without leading axes of size 1 that the chosen elements do not have."""
-    more = len(_shape(new)) - rank
-    if more <= 0 or any(dim != 1 for dim in _shape(new)[:more]):
+    more = len(new.shape) - rank
+    if more <= 0 or any(dim != 1 for dim in new.shape[:more]):
         return new
     return apply("squeeze", span, new, axis=list(range(more)))
 
@@ -186,7 +177,7 @@ class _Assignment:
     def result(self) -> v.Computed:
         """Return the changed tensor, by the operator that writes the fewest elements."""
         kinds = [_kind_of(index) for index in self.parts]
-        if 0 in _shape(self.chosen) and set(kinds) <= {"slice"} and isinstance(self.new.expr, ir.Constant):
+        if 0 in self.chosen.shape and set(kinds) <= {"slice"} and isinstance(self.new.expr, ir.Constant):
             return self.data  # there is neither an element to change nor an index to check
         if set(kinds) <= {"int", "slice"}:
             lead = next((number for number, kind in enumerate(kinds) if kind != "int"), len(kinds))
@@ -237,7 +228,7 @@ class _Assignment:
                 else unwrapped_indices(self.data, entry.axis, entry.item)
             )
         ]
-        if len({_shape(index) for index in indices}) == 1 and ANY not in _shape(indices[0]):
+        if len({index.shape for index in indices}) == 1 and ANY not in indices[0].shape:
             return indices
         whole = reduce(lambda lhs, rhs: apply("add", self.span, lhs, rhs), indices)
         return [apply("broadcast_to_like", self.span, index, whole) for index in indices]
@@ -249,12 +240,12 @@ class _Assignment:
 
     def _broadcast(self) -> v.Computed:
         """Return the value in the shape of the chosen elements."""
-        shape = _shape(self.chosen)
-        if _shape(self.new) == shape and ANY not in shape:
+        shape = self.chosen.shape
+        if self.new.shape == shape and ANY not in shape:
             return self.new
         if all(isinstance(dim, int) for dim in shape):
             return apply("broadcast_to", self.span, self.new, shape=shape)
-        if not _shape(self.new):
+        if not self.new.shape:
             return apply("full_like", self.span, self.chosen, self.new)
         return apply("broadcast_to_like", self.span, self.new, self.chosen)
 
@@ -262,7 +253,7 @@ class _Assignment:
 
     def _slice(self, index: subscripts.IndexPart) -> StaticSlice | DynamicSlice | None:
         """Return a slice of an axis; None where it certainly steps back, but not from where to where."""
-        dim = _shape(self.data)[index.axis]
+        dim = self.data.shape[index.axis]
         if not index.is_slice:
             return self._slice_of_one(index)
         slice_ = index.item.value
@@ -318,7 +309,7 @@ class _Assignment:
         """
         if any(is_stepped(index.item.value) for index in self.parts):
             return None
-        sizes = iter(_shape(self.new)[::-1])
+        sizes = iter(self.new.shape[::-1])
         conditions = []
         for index in reversed(self.parts):
             given = next(sizes, 1) if index.is_slice else 1
@@ -334,7 +325,7 @@ class _Assignment:
         size = number_of(size_along(self.data, index_part.axis, self.span), self.span)
         zero, one = (number_constant(number, "int64", self.span) for number in (0, 1))
         positions = whole_numbers(zero, size, one, self.span)
-        positions = v.Computed(positions.expr, TensorType((_shape(self.data)[index_part.axis],), "int64"))
+        positions = v.Computed(positions.expr, TensorType((self.data.shape[index_part.axis],), "int64"))
 
         def both(lhs: v.Computed, rhs: v.Computed) -> v.Computed:
             return apply("logical_and", self.span, lhs, rhs)
@@ -359,14 +350,14 @@ class _Assignment:
                 distance = apply("subtract", self.span, positions, start)
                 rest = apply("floor_mod", self.span, distance, number_constant(abs(step), "int64", self.span))
                 condition = both(condition, apply("equal", self.span, rest, zero))
-        after = len(_shape(self.data)) - index_part.axis - 1
+        after = len(self.data.shape) - index_part.axis - 1
         return apply("expand_dims", self.span, condition, axis=1, num_newaxis=after) if after else condition
 
     def _set_where(self, conditions: Sequence[v.Computed]) -> v.Computed:
         value = self.new
         for index in reversed(self.parts):  # axes that an integer drops; the value may have fewer axes
-            if not index.is_slice and len(_shape(value)) >= len(_shape(self.data)) - index.axis:
-                value = apply("expand_dims", self.span, value, axis=-(len(_shape(self.data)) - index.axis))
+            if not index.is_slice and len(value.shape) >= len(self.data.shape) - index.axis:
+                value = apply("expand_dims", self.span, value, axis=-(len(self.data.shape) - index.axis))
         return set_where(self.data, _all_of(conditions, self.span), value, self.span)
 
     # -- everything else -------------------------------------------------------------------------------
@@ -377,7 +368,7 @@ class _Assignment:
         count = number_of(product_of(shape_of(self.data, span).items, span), span)
         zero, one = (number_constant(number, "int64", span) for number in (0, 1))
         order = apply("reshape_like", span, whole_numbers(zero, count, one, span), self.data)
-        order = v.Computed(order.expr, TensorType(_shape(self.data), "int64"))
+        order = v.Computed(order.expr, TensorType(self.data.shape, "int64"))
         positions = subscripts.subscript(v.Operand(order, span), [entry.item for entry in self.parts], span)
         assert isinstance(positions, v.Computed)
         flat = apply("reshape", span, self.data, newshape=(-1,))

@@ -40,8 +40,7 @@ class AxisIndex:
     def shape(self) -> tuple[Dim, ...]:
         """Return the shape of the index array."""
         assert isinstance(self.index, v.Computed)
-        assert isinstance(self.index.type, TensorType)
-        return self.index.type.shape
+        return self.index.shape
 
     def check_range(self, tensor: v.Computed, axis: int, span: Span) -> v.Computed:
         """Return the index array with a run-time check that the tensor's axis has these positions."""
@@ -63,7 +62,7 @@ def static_indices(tensor: v.Computed, axis: int, item: v.Operand) -> list[AxisI
     index = v.static_or(value, None)
     if not isinstance(index, int) or isinstance(index, bool):
         return None
-    dim = _dim(tensor, axis)
+    dim = tensor.shape[axis]
     if not isinstance(dim, int):
         return [
             _scalar_index(
@@ -87,7 +86,7 @@ def _array_indices(tensor: v.Computed, axis: int, array: np.ndarray, span: Span)
         ]
     if not np.issubdtype(array.dtype, np.integer):
         return None
-    dim = _dim(tensor, axis)
+    dim = tensor.shape[axis]
     if not isinstance(dim, int):
         return None
     for number in array.ravel().tolist():
@@ -104,11 +103,6 @@ def _require_in_range(number: int, axis: int, dim: int, span: Span) -> None:
 def _constant(array: np.ndarray, span: Span) -> v.Computed:
     data = np.ascontiguousarray(array, np.int64)
     return v.Computed(ir.constant(data, "int64", span=span), TensorType(tuple(data.shape), "int64"))
-
-
-def _dim(tensor: v.Computed, axis: int) -> Dim:
-    assert isinstance(tensor.type, TensorType)
-    return tensor.type.shape[axis]
 
 
 def single_index(tensor: v.Computed, axis: int, number: v.Computed, span: Span) -> AxisIndex:
@@ -131,9 +125,8 @@ def _scalar_index(
 
 def wrap_negative(tensor: v.Computed, axis: int, indices: v.Computed, span: Span) -> v.Computed:
     """Let negative indices count from the end of the axis."""
-    assert isinstance(indices.type, TensorType)
-    signed = indices.type.dtype.startswith("int")
-    indices = v.Computed(cast(indices, "int64", span).expr, TensorType(indices.type.shape, "int64"))
+    signed = indices.dtype.startswith("int")
+    indices = v.Computed(cast(indices, "int64", span).expr, TensorType(indices.shape, "int64"))
     if not signed:
         return indices
     size = number_of(size_along(tensor, axis, span), span)
@@ -226,11 +219,10 @@ def mask_indices(
     tensor: v.Computed, axis: int, mask: v.Computed, span: Span, *, fits: bool = False
 ) -> list[AxisIndex]:
     """Resolve a mask to the indices of its true elements along each of its axes."""
-    assert isinstance(mask.type, TensorType)
-    rank = len(mask.type.shape)
+    rank = len(mask.shape)
     dims = tensor_type(v.Operand(tensor, span)).shape[axis : axis + rank]
-    _require_mask_fits(mask.type.shape, dims, span)
-    if 0 not in mask.type.shape and not fits:
+    _require_mask_fits(mask.shape, dims, span)
+    if 0 not in mask.shape and not fits:
         mask = with_checked_sizes(mask, tensor, axis, span)
     true_positions = cast(apply("argwhere", span, mask), "int64", span)
     indices = []

@@ -11,7 +11,7 @@ from nnmagic.tinynn.operators.subscripts import IndexPart, axis_indices, index_p
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
-from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, SliceOf, Value
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, SliceOf, Value, dynamic
 
 _Index = Sequence[Operand]
 
@@ -53,8 +53,7 @@ def put_back(tensor: Operand, index: _Index, part: Computed, span: Span) -> Comp
     """Return the tensor with a changed part; as it is where the part is a copy, which an array chose."""
     if all(map(_is_plain, index)):
         return set_elements(tensor, index, Operand(part, span), span)
-    assert isinstance(tensor.value, Computed)
-    return tensor.value
+    return tensor.dynamic
 
 
 def join_all(tensor: Operand, indices: Sequence[_Index], span: Span) -> list[_Index]:
@@ -81,8 +80,7 @@ def join(value: Operand, outer: _Index, inner: _Index, span: Span) -> list[Opera
     kept = [index_part for index_part in parts if index_part.is_slice]
     if not kept or len(inner) - sum(item.value == Known(Ellipsis) for item in inner) > len(kept):
         return None  # an error, which the second read reports
-    section = subscript(value, outer, span)
-    assert isinstance(section, Computed)
+    section = dynamic(subscript(value, outer, span))
     within = iter(list(index_parts(inner, section, span)))
     joined = []
     for index_part in parts:

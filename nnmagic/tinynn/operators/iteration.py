@@ -72,9 +72,8 @@ def as_weak_int(operand: v.Operand) -> v.Computed | None:
 
 def _zip_like(name: str) -> Builtin:
     def apply_to(call: Arguments) -> v.Value:
-        value = call.given["iterables"].value if name == "zip" else v.TupleOf((call.given["iterable"].value,))
-        assert isinstance(value, v.TupleOf)
-        parts = tuple(v.Operand(item, call.span) for item in value.items)
+        iterables = call.items("iterables") if name == "zip" else [call.given["iterable"]]
+        parts = tuple(v.Operand(item.value, call.span) for item in iterables)
         zipped = v.Zipped(name, parts, strict="strict" in call and call.static("strict") is True)
         count(v.Operand(zipped, call.span))
         return zipped
@@ -128,9 +127,7 @@ def _list(call: Arguments) -> v.Value:
 
 def _map(call: Arguments) -> v.Value:
     """Return the calls of a function for the items, which the elaboration makes a list of."""
-    iterables = call.given["iterables"]
-    assert isinstance(iterables.value, v.TupleOf)
-    items_ = tuple(v.Operand(item, iterables.span) for item in iterables.value.items)
+    items_ = call.items("iterables")
     for each in items_:
         count(each)
     return v.LoopCall("map", (call.given["function"], *items_))
@@ -189,9 +186,7 @@ def count(operand: v.Operand) -> int | v.Computed:
                 binary(BuiltinOp.Sub, "-", v.Operand(start, span), v.Operand(stop, span), span), span
             )
             steps = v.Operand(binary(BuiltinOp.FloorDiv, "//", back, v.Operand(step, span), span), span)
-            number = unary(BuiltinOp.USub, "-", steps, span)
-            assert isinstance(number, v.Computed)
-            return number
+            return v.dynamic(unary(BuiltinOp.USub, "-", steps, span))
         case v.Zipped(parts=parts, strict=strict):
             counts = [count(part) for part in parts]
             if strict and len(counts) > 1:
@@ -355,9 +350,7 @@ def _count_of_long_steps(first: v.Operand, last: v.Operand, step: int, span: Spa
     is_more = binary(
         BuiltinOp.GT, ">", divide(BuiltinOp.Mod, "%", last), divide(BuiltinOp.Mod, "%", first), span
     )
-    result = binary(BuiltinOp.Add, "+", v.Operand(whole, span), v.Operand(is_more, span), span)
-    assert isinstance(result, v.Computed)
-    return result
+    return v.dynamic(binary(BuiltinOp.Add, "+", v.Operand(whole, span), v.Operand(is_more, span), span))
 
 
 def _smaller(lhs: v.Value, rhs: v.Value, span: Span) -> v.Value:

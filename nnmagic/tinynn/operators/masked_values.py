@@ -26,8 +26,7 @@ def of_all_elements(chosen: Computed, mask: Computed, shape: Sequence[Dim]) -> C
     None if these are not real or complex numbers that are computed, each alone, of elements that the same
     mask chose: an integer that is divided by 0 would be an error.
     """
-    assert isinstance(chosen.type, TensorType)
-    if not (is_float(chosen.type.dtype) or is_complex(chosen.type.dtype)):
+    if not (is_float(chosen.dtype) or is_complex(chosen.dtype)):
         return None
     done: dict[Expr, Expr | None] = {}
     is_masked = False
@@ -55,7 +54,7 @@ def of_all_elements(chosen: Computed, mask: Computed, shape: Sequence[Dim]) -> C
     whole = done[chosen.expr]
     if not is_masked or whole is None:
         return None
-    return Computed(whole, TensorType(tuple(shape), chosen.type.dtype))
+    return Computed(whole, TensorType(tuple(shape), chosen.dtype))
 
 
 def _is_elementwise(call: Call) -> bool:

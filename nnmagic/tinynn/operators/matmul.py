@@ -6,7 +6,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
-from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType
+from nnmagic.relay.types import ANY, AnyDim, Dim
 from nnmagic.tinynn.values.descriptions import describe, type_note
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
@@ -41,10 +41,8 @@ def matrix_product(lhs: Operand, rhs: Operand, span: Span, name: str = "@") -> C
         check_product(sign, left_type, right_type, (-1, -2 if len(right_type.shape) > 1 else -1))
     except RelationError as error:
         raise to_refusal(error, (lhs, rhs), span, {}) from None
-    assert isinstance(lhs.value, Computed)
-    assert isinstance(rhs.value, Computed)
     _check_leading(sign, lhs, rhs, span)
-    rows, columns = lhs.value, rhs.value
+    rows, columns = lhs.dynamic, rhs.dynamic
     if len(left_type.shape) == 1:
         rows = apply("expand_dims", span, rows, axis=0)
     if len(right_type.shape) == 1:
@@ -53,19 +51,13 @@ def matrix_product(lhs: Operand, rhs: Operand, span: Span, name: str = "@") -> C
     dropped = ([-2] if len(left_type.shape) == 1 else []) + ([-1] if len(right_type.shape) == 1 else [])
     if not dropped:
         return result
-    rank = len(_shape(result))
+    rank = len(result.shape)
     return apply("squeeze", span, result, axis=sorted(rank + axis for axis in dropped))
 
 
 def _count(operand: Operand, span: Span) -> Operand:
     """Return bools as numbers of which no sum is 0 by overflow or rounding."""
-    assert isinstance(operand.value, Computed)
-    return Operand(cast(operand.value, "float32", span), operand.span)
-
-
-def _shape(value: Computed) -> tuple[Dim, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.shape
+    return Operand(cast(operand.dynamic, "float32", span), operand.span)
 
 
 def _check_leading(sign: str, lhs: Operand, rhs: Operand, span: Span) -> None:
@@ -83,7 +75,7 @@ def _check_leading(sign: str, lhs: Operand, rhs: Operand, span: Span) -> None:
 
 def _multiply_matrices(lhs: Computed, rhs: Computed, span: Span) -> Computed:
     """Multiply two tensors of rank 2 or more."""
-    left_shape, right_shape = _shape(lhs), _shape(rhs)
+    left_shape, right_shape = lhs.shape, rhs.shape
     if len(left_shape) == 2 and len(right_shape) == 2:
         return apply("nn.matmul", span, lhs, rhs)
     if len(right_shape) == 2:
@@ -97,7 +89,7 @@ def _multiply_matrices(lhs: Computed, rhs: Computed, span: Span) -> Computed:
 
 def _rows_times_matrix(lhs: Computed, rhs: Computed, span: Span) -> Computed:
     """Multiply with all leading dimensions flattened to the rows of one matrix."""
-    left_shape, right_shape = _shape(lhs), _shape(rhs)
+    left_shape, right_shape = lhs.shape, rhs.shape
     if ANY in left_shape[:-1]:
         sizes = list(shape_of(lhs, span).items)
         whole = (product(left_shape[:-1]), left_shape[-1])
@@ -112,25 +104,24 @@ def _rows_times_matrix(lhs: Computed, rhs: Computed, span: Span) -> Computed:
 
 def _multiply_stacks(lhs: Computed, rhs: Computed, span: Span) -> Computed:
     """Broadcast the leading dimensions and flatten them to one batch dimension."""
-    left_shape, right_shape = _shape(lhs), _shape(rhs)
+    left_shape, right_shape = lhs.shape, rhs.shape
     rank = max(len(left_shape), len(right_shape)) - 2
     first = (1,) * (rank + 2 - len(left_shape)) + left_shape[:-2]
     second = (1,) * (rank + 2 - len(right_shape)) + right_shape[:-2]
     batch = tuple(b if a == 1 else a for a, b in zip(first, second, strict=True))
     whole = [_broadcast_batch(value, batch, span) for value in (lhs, rhs)]
-    flat = [reshape_to(value, (product(batch), *_shape(value)[-2:]), span) for value in whole]
+    flat = [reshape_to(value, (product(batch), *value.shape[-2:]), span) for value in whole]
     result = apply("nn.batch_matmul", span, *flat, transpose_b=False)
     return reshape_to(result, (*batch, left_shape[-2], right_shape[-1]), span, whole)
 
 
 def _broadcast_batch(value: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
     """Return the stack with these leading dimensions."""
-    if _shape(value)[:-2] == batch:
+    if value.shape[:-2] == batch:
         return value
-    assert isinstance(value.type, TensorType)
-    shape = (*batch, *value.type.shape[-2:])
+    shape = (*batch, *value.shape[-2:])
     if AnyDim() not in shape or AnyDim() in batch:
         return apply("broadcast_to", span, value, shape=shape)
-    zeros = apply("zeros", span, shape=(*batch, 1, 1), dtype=value.type.dtype)
+    zeros = apply("zeros", span, shape=(*batch, 1, 1), dtype=value.dtype)
     whole = apply("add", span, apply("zeros_like", span, value), zeros)
     return apply("broadcast_to_like", span, value, whole)  # the sizes of the matrices are known in a call

@@ -90,8 +90,7 @@ def _is_among(item: v.Operand, among: v.Operand, span: Span) -> v.Computed | Non
 
 def _has_row(item: v.TupleOf, rows: v.Computed, span: Span) -> v.Computed | None:
     """Return whether a tuple of numbers is a row of a matrix; None where there is no such row."""
-    assert isinstance(rows.type, TensorType)
-    width = rows.type.shape[1] if len(rows.type.shape) == 2 else None
+    width = rows.shape[1] if len(rows.shape) == 2 else None
     if width != len(item.items) or not all(map(_is_number, item.items)):
         return None
     every, equals = v.SliceOf(v.Known(None), v.Known(None), v.Known(None)), []

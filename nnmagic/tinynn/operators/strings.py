@@ -107,8 +107,7 @@ def index_string(text: str, index: v.Operand, span: Span) -> v.Value:
         raise v.RefusalError(message, index.span) from None
     number = index.value
     if isinstance(number, v.Computed) and isinstance(number.type, TensorType) and not number.type.shape:
-        code = subscript(v.Operand(codes_of(text, span), span), [index], span)
-        assert isinstance(code, v.Computed)
+        code = v.dynamic(subscript(v.Operand(codes_of(text, span), span), [index], span))
         return v.Character(weak_int(code))
     raise v.RefusalError(f"the index of a string is an int, not {describe(number)}", index.span)
 

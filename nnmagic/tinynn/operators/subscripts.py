@@ -51,10 +51,9 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
         return v.ListOfRows(result, is_row=True) if is_table else result
     if not is_tensor(value.value):
         raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
-    assert isinstance(value.value, v.Computed)
     index = [replace(each, value=v.rows_of_list(each.value)) for each in index]
-    result = _index_tensor(value.value, index, span)
-    return as_weak(result) if value.value.weak else inherit_default_dtype(result, [value.value])
+    result = _index_tensor(value.dynamic, index, span)
+    return as_weak(result) if value.dynamic.weak else inherit_default_dtype(result, [value.dynamic])
 
 
 def tuple_of(row: v.Value, columns: v.Columns, span: Span) -> v.Value:
@@ -66,8 +65,7 @@ def tuple_of(row: v.Value, columns: v.Columns, span: Span) -> v.Value:
     def read(column: v.Column | v.Columns) -> v.Value:
         if isinstance(column, tuple):
             return v.TupleOf(tuple(map(read, column)), written="tuple")
-        number = subscript(v.Operand(row, span), [v.Operand(v.Known(next(places)), span)], span)
-        assert isinstance(number, v.Computed)
+        number = v.dynamic(subscript(v.Operand(row, span), [v.Operand(v.Known(next(places)), span)], span))
         return replace(cast(number, column.dtype, span), weak=column.weak)
 
     return read(columns)

@@ -81,17 +81,16 @@ def _number(operand: v.Operand) -> v.Computed:
 
 def _in_dtype(key: v.Computed, dtype: str, span: Span) -> v.Computed:
     """Return a key in the dtype of a table's keys, where it is equal to one of these. Raises RefusalError."""
-    assert isinstance(key.type, ty.TensorType)
-    if key.type.dtype == dtype:
+    if key.dtype == dtype:
         return key
     if isinstance(key.expr, ir.Constant):
         numbers = key.expr.data
         with np.errstate(all="ignore"):
             converted = numbers.astype(dtype)
         if (converted == numbers).all() and (converted.astype(object) == numbers.astype(object)).all():
-            return v.Computed(ir.constant(converted, dtype, span=span), replace(key.type, dtype=dtype))
+            return v.Computed(ir.constant(converted, dtype, span=span), replace(key.tensor_type, dtype=dtype))
     kinds = {"int64": "ints", "uint64": "unsigned integers", "float64": "floats"}
-    message = f"the keys of this dictionary are {kinds[dtype]}, and this one is of {kinds[key.type.dtype]}"
+    message = f"the keys of this dictionary are {kinds[dtype]}, and this one is of {kinds[key.dtype]}"
     raise v.RefusalError(message, span, hint="convert it, as in int(x) or float(x)")
 
 
@@ -109,10 +108,9 @@ def key_or_missing(operand: v.Operand) -> object:
 def fit_key(table: v.TableOf, operand: v.Operand) -> v.Computed:
     """Return a key as one of a table's keys. Raises RefusalError."""
     key, keys = as_key(operand), table.keys.type
-    assert isinstance(key.type, ty.TensorType)
     assert isinstance(keys, ty.TensorType)
-    if key.type.shape != keys.shape[1:]:
-        kinds = (_format_key(keys.shape[1:]), _format_key(key.type.shape))
+    if key.shape != keys.shape[1:]:
+        kinds = (_format_key(keys.shape[1:]), _format_key(key.shape))
         message = "the keys of this dictionary are {}, and this one is of {}".format(*kinds)
         raise v.RefusalError(message, operand.span)
     return _in_dtype(key, keys.dtype, operand.span)
@@ -200,11 +198,10 @@ def map_rows(value: v.Value, change: Callable[[v.Value], v.Value]) -> v.Value:
 def room_like(value: v.Value, room: v.Value, span: Span) -> v.Computed:
     """Return rows of zeros, as many as ``room`` says, each like a value."""
     row = as_row(value, span)
-    assert isinstance(row.type, ty.TensorType)
-    zero = number_constant(False if row.type.dtype == "bool" else 0, row.type.dtype, span)
-    wide = [size_along(row, axis, span) for axis in range(len(row.type.shape))]
+    zero = number_constant(False if row.dtype == "bool" else 0, row.dtype, span)
+    wide = [size_along(row, axis, span) for axis in range(len(row.shape))]
     rows = full(zero, [room, *wide], span)
-    return v.Computed(rows.expr, ty.TensorType((ty.ANY, *row.type.shape), row.type.dtype), row.weak)
+    return v.Computed(rows.expr, ty.TensorType((ty.ANY, *row.shape), row.dtype), row.weak)
 
 
 def _stack(values: Sequence[v.Value], room: v.Value, span: Span) -> v.Value:
@@ -232,8 +229,7 @@ def _stack(values: Sequence[v.Value], room: v.Value, span: Span) -> v.Value:
 def join(rows: v.Computed, more: v.Computed, *, weak: bool, span: Span) -> v.Computed:
     """Return rows with others behind them."""
     joined = apply("concatenate", span, _tuple_of([rows, more], span), axis=0)
-    assert isinstance(joined.type, ty.TensorType)
-    return v.Computed(joined.expr, replace(joined.type, shape=(ty.ANY, *joined.type.shape[1:])), weak)
+    return v.Computed(joined.expr, replace(joined.tensor_type, shape=(ty.ANY, *joined.shape[1:])), weak)
 
 
 def _tuple_of(parts: Sequence[v.Computed], span: Span) -> v.Computed:
@@ -337,16 +333,14 @@ def _either(condition: v.Computed, value: v.Value, other: v.Value, span: Span) -
         message = f"the value is {describe(value)}, and the other one {describe(other)}"
         raise v.RefusalError(message, span, hint="give a value of the same type, as in d.get(key, 0)")
     assert isinstance(value, v.Computed)
-    assert isinstance(value.type, ty.TensorType)
     row = as_row(other, span)
-    assert isinstance(row.type, ty.TensorType)
     weak = value.weak and row.weak
-    dtype = value.type.dtype
+    dtype = value.dtype
     if weak:
-        dtype = max(dtype, row.type.dtype, key=NATURAL_DTYPES.index)
+        dtype = max(dtype, row.dtype, key=NATURAL_DTYPES.index)
     elif value.weak:
-        dtype = row.type.dtype
-    elif not row.weak and row.type.dtype != dtype:
+        dtype = row.dtype
+    elif not row.weak and row.dtype != dtype:
         message = f"the values are {describe(value)}, and this is {describe(other)}"
         raise v.RefusalError(message, span, hint="give both one dtype")
     elif row.weak and isinstance(other, v.Known):
@@ -358,17 +352,15 @@ def _either(condition: v.Computed, value: v.Value, other: v.Value, span: Span) -
 def rows_of(table: v.TableOf, rows: v.Computed, span: Span) -> v.ListOfRows:
     """Return those rows of keys or of values that are of entries."""
     alive = apply("table.alive", span, table.slots, table.keys)
-    rows_alive = subscript(v.Operand(rows, span), [v.Operand(alive, span)], span)
-    assert isinstance(rows_alive, v.Computed)
+    rows_alive = v.dynamic(subscript(v.Operand(rows, span), [v.Operand(alive, span)], span))
     return v.ListOfRows(v.Computed(rows_alive.expr, rows_alive.type, rows.weak))
 
 
 def keys_of(table: v.TableOf, span: Span) -> v.ListOfRows:
     """Return the keys of a table in order, as Python's numbers or as rows of these."""
-    assert isinstance(table.keys.type, ty.TensorType)
     keys = rows_of(table, replace(table.keys, weak=True), span)
-    _, *sizes = table.keys.type.shape
-    return replace(keys, columns=(v.Column(table.keys.type.dtype, weak=True),) * sizes[0] if sizes else ())  # type: ignore[operator]  # known
+    _, *sizes = table.keys.shape
+    return replace(keys, columns=(v.Column(table.keys.dtype, weak=True),) * sizes[0] if sizes else ())  # type: ignore[operator]  # known
 
 
 def keys_of_table(operand: v.Operand) -> v.Operand:
@@ -400,8 +392,7 @@ def larger(table: v.TableOf, span: Span) -> v.TableOf:
         assert isinstance(rows, v.Computed)
         return join(rows, rows, weak=rows.weak, span=span)
 
-    keys = double(table.keys)
-    assert isinstance(keys, v.Computed)
+    keys = v.dynamic(double(table.keys))
     count = _countable(room_of(table, span), span)
     slots = apply("table.slots", span, keys, count)
     return v.TableOf(slots, keys, weak_int(count), table.size, map_rows(table.values, double))
@@ -438,13 +429,11 @@ def table_of(keys: v.Computed, values: v.Value, span: Span) -> v.TableOf:
 
     def longer(rows: v.Value) -> v.Value:
         assert isinstance(rows, v.Computed)
-        assert isinstance(rows.type, ty.TensorType)
-        zero = number_constant(False if rows.type.dtype == "bool" else 0, rows.type.dtype, span)
-        wide = [size_along(rows, axis, span) for axis in range(1, len(rows.type.shape))]
+        zero = number_constant(False if rows.dtype == "bool" else 0, rows.dtype, span)
+        wide = [size_along(rows, axis, span) for axis in range(1, len(rows.shape))]
         return join(rows, full(zero, [room, *wide], span), weak=rows.weak, span=span)
 
-    table = longer(keys)
-    assert isinstance(table, v.Computed)
+    table = v.dynamic(longer(keys))
     slots = apply("table.slots", span, table, count)
     return v.TableOf(slots, table, weak_int(count), weak_int(count), map_rows(values, longer))
 

@@ -62,8 +62,7 @@ def convert_default_dtype(operand: Operand, dtype: str) -> Computed:
 
     Raises RefusalError where that cannot hold its numbers.
     """
-    value = operand.value
-    assert isinstance(value, Computed)
+    value = operand.dynamic
     short = dtype_short_name(dtype)
     hint = f"say what is meant, as in {source_text(operand.span)}.astype({short})"
     numbers = _numbers_of(value.expr)

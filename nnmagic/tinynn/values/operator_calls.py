@@ -20,7 +20,7 @@ from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape,
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, as_value
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, as_value, dynamic
 
 #: How a cell writes types: ``Tensor[(3,), f32]``, not Relay's ``Tensor[(3), float32]``.
 _CELL = Notation(format_type, format_shape, format_dim, dtype_short_name)
@@ -120,9 +120,7 @@ def as_computed(operand: Operand) -> Computed:
 def apply(name: str, span: Span, *args: Computed | Operand, **attrs: object) -> Computed:
     """Call the operator of that name, whose result must be one tensor; arguments may be results of others."""
     operands = [arg if isinstance(arg, Operand) else Operand(arg, span) for arg in args]
-    result = call_operator(find_operator(name), operands, attrs, span)
-    assert isinstance(result, Computed)
-    return result
+    return dynamic(call_operator(find_operator(name), operands, attrs, span))
 
 
 def tensor_type(operand: Operand) -> TensorType:

@@ -141,8 +141,7 @@ def note_join(dtype: str, wider: str, span: Span) -> None:
 
 def _implicit(operand: Operand) -> Span | None:
     """Return where an array got a dtype that the cell does not say; None if it says it."""
-    value = operand.value
-    assert isinstance(value, Computed)
+    value = operand.dynamic
     if value.default_dtype is not None:
         return value.default_dtype
     is_captured = isinstance(value.expr, ir.Constant) and value.expr.span is None
@@ -224,9 +223,7 @@ def _kind_of(dtype: str) -> int:
 
 
 def _as_dtype(operand: Operand, dtype: str) -> Operand:
-    value = operand.value
-    assert isinstance(value, Computed)
-    assert isinstance(value.type, TensorType)
-    if value.type.dtype == dtype:
+    value = operand.dynamic
+    if value.dtype == dtype:
         return operand
     return Operand(cast(value, dtype, operand.span), operand.span, operand.keyword)

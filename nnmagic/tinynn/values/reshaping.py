@@ -21,14 +21,12 @@ def reshape_to(
     ``sources`` are other tensors whose shapes have the new dimensions. Raises RefusalError for a dimension
     that neither they nor the operand have.
     """
-    assert isinstance(operand.type, TensorType)
-    codes = reshape_codes(operand.type.shape, shape)
+    codes = reshape_codes(operand.shape, shape)
     if codes is not None:
         all_static = all(isinstance(dim, int) for dim in shape)
         allowzero = {"allowzero": True} if all_static and 0 in shape else {}
         result = apply("reshape", span, operand, newshape=codes, **allowzero)
-        assert isinstance(result.type, TensorType)
-        return Computed(result.expr, TensorType(tuple(shape), result.type.dtype))
+        return Computed(result.expr, TensorType(tuple(shape), result.dtype))
     sizes = [_size(dim, (operand, *sources), span) for dim in shape]
     return reshape_to_sizes(operand, sizes, shape, span)
 
@@ -36,8 +34,7 @@ def reshape_to(
 def reshape_to_sizes(operand: Computed, sizes: Sequence[Value], shape: Sequence[Dim], span: Span) -> Computed:
     """Return the tensor in a shape of these sizes, whose dimensions are ``shape``."""
     result = apply("dyn.reshape", span, operand, shape_tensor(sizes, span), allowzero=True)
-    assert isinstance(result.type, TensorType)
-    return Computed(result.expr, TensorType(tuple(shape), result.type.dtype))
+    return Computed(result.expr, TensorType(tuple(shape), result.dtype))
 
 
 def reshape_codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
@@ -87,8 +84,7 @@ def _size(dim: Dim, sources: Sequence[Computed], span: Span) -> Value:
 
 def _axes_of(dim: Dim, tensor: Computed) -> list[int] | None:
     """Return the axes of a tensor whose product is a dimension; None if there are none."""
-    assert isinstance(tensor.type, TensorType)
-    shape = tensor.type.shape
+    shape = tensor.shape
     if dim != ANY and dim in shape:
         return [shape.index(dim)]
     quotient_left, axes = as_polynomial(dim), []
@@ -110,11 +106,7 @@ def with_checked_sizes(value: Computed, like: Computed, axis: int, span: Span, *
 
     Those of the axes before ``first`` are not compared, nor sizes of which the types say that they are equal.
     """
-    assert isinstance(value.type, TensorType)
-    assert isinstance(like.type, TensorType)
-    for number, (dim, other) in enumerate(
-        zip(value.type.shape[first:], like.type.shape[axis:], strict=False)
-    ):
+    for number, (dim, other) in enumerate(zip(value.shape[first:], like.shape[axis:], strict=False)):
         if dim != other or ANY in (dim, other):
             attrs = {"lhs_begin": first + number, "lhs_end": first + number + 1}
             attrs |= {"rhs_begin": axis + number, "rhs_end": axis + number + 1}

@@ -35,8 +35,7 @@ def dimension_size(tensor: Computed, axis: int, span: Span) -> Computed:
 
 def size_along(tensor: Computed, axis: int, span: Span) -> Value:
     """Return an item of ``x.shape``."""
-    assert isinstance(tensor.type, TensorType)
-    dim = tensor.type.shape[axis]
+    dim = tensor.shape[axis]
     if isinstance(dim, AnyDim):
         return Dimension(dim, dimension_size(tensor, axis, span))
     return Known(dim)
@@ -44,8 +43,7 @@ def size_along(tensor: Computed, axis: int, span: Span) -> Value:
 
 def shape_of(tensor: Computed, span: Span) -> TupleOf:
     """Return ``x.shape``."""
-    assert isinstance(tensor.type, TensorType)
-    return TupleOf(tuple(size_along(tensor, axis, span) for axis in range(len(tensor.type.shape))))
+    return TupleOf(tuple(size_along(tensor, axis, span) for axis in range(len(tensor.shape))))
 
 
 def same_shape(first: Computed, second: Computed, span: Span) -> bool | Computed:
@@ -133,8 +131,7 @@ def as_size(operand: Operand) -> Value | None:
 
 def with_shape(tensor: Computed, sizes: Sequence[Value]) -> Computed:
     """Return a tensor with the shape that it was created in as its type."""
-    assert isinstance(tensor.type, TensorType)
-    return Computed(tensor.expr, TensorType(tuple(map(dim_of, sizes)), tensor.type.dtype))
+    return Computed(tensor.expr, TensorType(tuple(map(dim_of, sizes)), tensor.dtype))
 
 
 def require_nonnegative(size: Dimension, name: str, span: Span) -> Dimension:

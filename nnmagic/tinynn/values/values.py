@@ -54,6 +54,22 @@ class Computed:
     affine: AffineInt | None = field(default=None, compare=False)
     default_dtype: Span | None = field(default=None, compare=False)
 
+    @property
+    def tensor_type(self) -> ty.TensorType:
+        """Return the type of what is known to be a tensor."""
+        assert isinstance(self.type, ty.TensorType)
+        return self.type
+
+    @property
+    def shape(self) -> tuple[ty.Dim, ...]:
+        """Return the shape of what is known to be a tensor."""
+        return self.tensor_type.shape
+
+    @property
+    def dtype(self) -> str:
+        """Return the dtype of what is known to be a tensor."""
+        return self.tensor_type.dtype
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -525,6 +541,11 @@ class Operand:
     #: The name of the keyword in a call, if it was given by one.
     keyword: str | None = field(default=None)
 
+    @property
+    def dynamic(self) -> Computed:
+        """Return its value, which is known to be computed."""
+        return dynamic(self.value)
+
 
 _WHICH = "return a number that says which"
 #: What a function returns that only Python can read, and what to write.
@@ -532,6 +553,12 @@ _FOR_PYTHON = {
     ty.CHOICE: ("one of several strings", _WHICH),
     ty.LISTS: ("lists of several lengths", "use them where they are made"),
 }
+
+
+def dynamic(value: Value) -> Computed:
+    """Return a value that is known to be computed."""
+    assert isinstance(value, Computed)
+    return value
 
 
 def as_value(expr: ir.Expr, type_: ty.Type) -> Value:

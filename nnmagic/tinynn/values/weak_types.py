@@ -34,8 +34,7 @@ def _dtype(value: Value) -> str:
             return "complex128"
         return "float64" if isinstance(value.value, float) else "int64"
     assert isinstance(value, Computed)
-    assert isinstance(value.type, TensorType)
-    return value.type.dtype
+    return value.dtype
 
 
 def _as_dtype(operand: Operand, dtype: str) -> Operand:
@@ -56,8 +55,7 @@ def adopt_tensor_dtype(lhs: Operand, rhs: Operand) -> tuple[Operand, Operand]:
         if is_weak(number.value) and is_tensor(tensor.value) and not is_weak(tensor.value):
             like = {"int64": 0, "float64": 0.0, "complex128": 0j, "bool": False}[tensor_type(number).dtype]
             tensor_ = promote_beside_number(tensor, like)
-            assert isinstance(number.value, Computed)
-            converted = Operand(cast(number.value, tensor_type(tensor_).dtype, number.span), number.span)
+            converted = Operand(cast(number.dynamic, tensor_type(tensor_).dtype, number.span), number.span)
             return (converted, tensor_) if number is lhs else (tensor_, converted)
     return lhs, rhs
 

@@ -10,13 +10,13 @@ from nnmagic.engine.relax.analysis import data_types
 from nnmagic.engine.relax.analysis.assertions import lower_assertions
 from nnmagic.engine.relax.analysis.attention import find_attention
 from nnmagic.engine.relax.analysis.carried_sizes import name_carried_sizes
-from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
 from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.expr import Call, operator_of
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.module import NOT_PRINTED, Module
 from nnmagic.relay.ops.declaration import Trait, operators_with, traits_of
+from nnmagic.relay.passes import inline, inline_closures, remove_unused_functions, simplify_control_flow
 from nnmagic.relay.passes.assignments import fold_assignments
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -32,6 +32,25 @@ from nnmagic.relay.passes.specialization import specialize_functions
 from nnmagic.relay.passes.views import fold_views
 from nnmagic.relay.structure.callgraph import CallGraph, call_graph, recursive_functions
 from nnmagic.relay.types import TensorType
+
+#: Functions that return functions are inlined from the outside in: one round for each level.
+_MAX_ROUNDS = 8
+#: Functions with more nodes are called, not inlined.
+_MAX_NODES = 20_000
+
+
+def eliminate_closures(module: Module, entry: str) -> Module:
+    """Inline the function values of a typed module where they are called, as far as they are only called."""
+    module = remove_unused_functions(module, (entry,))
+    for _ in range(_MAX_ROUNDS):
+        previous = module
+        module = inline(module, "higher_order", max_nodes=_MAX_NODES)
+        module = inline_closures(module, max_nodes=_MAX_NODES)
+        # Each pass returns its operand where it changes nothing.
+        if module is previous:
+            break
+        module = remove_unused_functions(simplify_control_flow(module), (entry,))
+    return module
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import ir, relax, tirx
 
+from nnmagic.engine.relax.legalize.kernel_calls import is_kernel_call
 from nnmagic.engine.relax.legalize.slicing import ASSIGNS
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
 from nnmagic.engine.relax.schedules.overlaps import Positions, Visitor, all_loads
@@ -18,8 +19,6 @@ from nnmagic.engine.relax.tir.builders import as_expr, collect_loads
 from nnmagic.engine.relax.tir.regions import region_of
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, PrimFunc, RelaxExpr, Var
 from nnmagic.engine.relax.tir.visitors import replace_vars
-
-_CALL_TIR = ir.Op.get("relax.call_tir")
 
 #: How many values are looked at to find out how one is computed from another.
 _MOST_LOOKED_AT = 64
@@ -40,7 +39,7 @@ def find_conflicts(module: tvm.IRModule) -> list[ir.GlobalVar]:
 
 
 def _assigns(module: tvm.IRModule, value: RelaxExpr) -> bool:
-    if not isinstance(value, ir.Call) or value.op != _CALL_TIR:
+    if not is_kernel_call(value):
         return False
     return ASSIGNS in (module[value.args[0]].attrs or {})
 
@@ -82,7 +81,7 @@ class _Reads:
         bound = self.bindings.get(value, value)
         operands: Sequence[RelaxExpr] = ()
         match bound:
-            case ir.Call() if bound.op == _CALL_TIR:
+            case ir.Call() if is_kernel_call(bound):
                 return _assigns(self.module, bound) or self._is_kernel_safe(bound, places)
             case ir.Call():
                 operands = bound.args

@@ -12,13 +12,12 @@ import tvm
 from tvm import relax, s_tir, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from nnmagic.engine.relax.legalize.kernel_calls import is_kernel_call
 from nnmagic.engine.relax.tir.types import Buffer, Extent, RelaxExpr, Stmt
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
 #: Marks a kernel with the number of its last parameters that are such arrays.
 _WORKSPACES = "nnmagic.workspaces"
-
-_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
 def with_workspaces(kernel: tirx.PrimFunc, *, inner: bool = False) -> tirx.PrimFunc:
@@ -103,7 +102,7 @@ class _Passing(PyExprMutator):  # type: ignore[misc]  # TVM is untyped
 
     def visit_call_(self, call: RelaxExpr) -> RelaxExpr:
         """Return the own results of a kernel's call."""
-        found = self._kernels.get(call.args[0]) if call.op == _CALL_TIR else None
+        found = self._kernels.get(call.args[0]) if is_kernel_call(call) else None
         if found is None:
             return super().visit_call_(call)
         var, kernel = found

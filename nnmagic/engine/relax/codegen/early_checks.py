@@ -8,7 +8,6 @@ of its own for the element-wise part, so that what reads at the indices is fused
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import TypeAlias
 
 import tvm
@@ -16,7 +15,13 @@ from tvm import relax, tirx
 
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
 from nnmagic.engine.relax.legalize.index_checks import CHECKS_INDICES
-from nnmagic.engine.relax.legalize.kernel_cache import with_parts
+from nnmagic.engine.relax.legalize.kernel_calls import (
+    is_kernel_call,
+    kernels_of,
+    map_bindings,
+    map_functions,
+    with_operands,
+)
 from nnmagic.engine.relax.legalize.registry import INJECTIVE
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE, REQUIRED, SHAPES_FIT
 from nnmagic.engine.relax.schedules.elementwise.costs import count_instructions
@@ -27,32 +32,22 @@ from nnmagic.engine.relax.tir.visitors import rewrite
 #: The instructions up to which an index is computed twice.
 _MOST_INSTRUCTIONS = 64
 
-_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
-
 #: Kernels by their names.
 _Kernels: TypeAlias = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
 
 
 def check_early(module: tvm.IRModule) -> tvm.IRModule:
     """Move checks of indices to where these can be known; kernels are annotated with their patterns."""
-    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    kernels = kernels_of(module)
     if not any(CHECKS_INDICES in kernel.attrs for kernel in kernels.values()):
         return module
+
+    def in_order(sequence: relax.SeqExpr) -> relax.SeqExpr:
+        return map_bindings(sequence, lambda bindings: _Order(kernels).add(bindings))
+
     plain = relax.transform.ToNonDataflow()(module)
-    changed = {
-        var: rewrite(function, [(relax.SeqExpr, partial(_in_order, kernels))])
-        for var, function in plain.functions_items()
-        if isinstance(function, relax.Function)
-    }
-    ordered = tvm.IRModule({**dict(plain.functions_items()), **changed}, attrs=module.attrs)
+    ordered = map_functions(plain, lambda function: rewrite(function, [(relax.SeqExpr, in_order)]))
     return relax.transform.ConvertToDataflow(1)(ordered)
-
-
-def _in_order(kernels: _Kernels, sequence: relax.SeqExpr) -> relax.SeqExpr:
-    blocks = [type(block)(_Order(kernels).add(block.bindings), block.span) for block in sequence.blocks]
-    changed = relax.SeqExpr(blocks, sequence.body)
-    relax.expr._update_type(changed, sequence.ty)
-    return changed
 
 
 class _Order:
@@ -77,9 +72,7 @@ class _Order:
                 self._check(binding)
             elif name in (REQUIRED, SHAPES_FIT) and not any(hash(arg) in self._pending for arg in value.args):
                 self._first.append(binding)
-            elif (
-                isinstance(binding, relax.VarBinding) and _is_kernel_call(value) and not self._assigns(value)
-            ):
+            elif isinstance(binding, relax.VarBinding) and is_kernel_call(value) and not self._assigns(value):
                 self._pending[hash(binding.var)] = binding
             else:
                 ordered += [*self._flush(), binding]
@@ -111,7 +104,7 @@ class _Order:
         }
         copied = [binding for key, binding in self._pending.items() if key in copies]
         self._first += [binding for key, binding in self._pending.items() if key in moved]
-        self._first += [*(_with_operands(binding, copies) for binding in (*copied, finder)), check]
+        self._first += [*(with_operands(binding, copies) for binding in (*copied, finder)), check]
         for key in moved:
             del self._pending[key]
 
@@ -142,15 +135,3 @@ class _Order:
                 return set()
             instructions += sum(count_instructions(stage.value) for stage in read.stages)
         return cheap if instructions < _MOST_INSTRUCTIONS else set()
-
-
-def _is_kernel_call(value: RelaxExpr) -> bool:
-    return isinstance(value, relax.Call) and value.op == _CALL_TIR
-
-
-def _with_operands(binding: RelaxExpr, copies: Mapping[int, RelaxExpr]) -> RelaxExpr:
-    """Return the binding of a call that reads the copies of variables, of its own copy if it has one."""
-    call = binding.value
-    fields = relax.Tuple([copies.get(hash(field), field) for field in call.args[1].fields])
-    args = [call.args[0], fields, *call.args[2:]]
-    return relax.VarBinding(copies.get(hash(binding.var), binding.var), with_parts(call, args, call.attrs))

@@ -7,51 +7,49 @@ afterwards. As that is the next assignment alone, one kernel computes both, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import tvm
 from tvm import ir, relax, tirx
 
-from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, with_parts
+from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE
+from nnmagic.engine.relax.legalize.kernel_calls import (
+    is_kernel_call,
+    kernels_of,
+    map_bindings,
+    map_functions,
+    with_operands,
+)
 from nnmagic.engine.relax.legalize.registry import INJECTIVE, OPAQUE
 from nnmagic.engine.relax.legalize.slicing import ASSIGNS_MOST
 from nnmagic.engine.relax.tir.types import RelaxExpr
 from nnmagic.engine.relax.tir.visitors import rewrite
 
-_CALL_TIR = ir.Op.get("relax.call_tir")
-
 
 def join_updates(module: tvm.IRModule) -> tvm.IRModule:
     """Return a module in which such assignments may be fused; kernels are annotated with their patterns."""
-    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    kernels = kernels_of(module)
     if not any(ASSIGNS_MOST in (kernel.attrs or {}) for kernel in kernels.values()):
         return module
-    changed = {
-        var: rewrite(function, [(relax.SeqExpr, lambda sequence: _join(sequence, kernels))])
-        for var, function in module.functions_items()
-        if isinstance(function, relax.Function)
-    }
-    return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
+    join = partial(_join, kernels)
+    return map_functions(module, lambda function: rewrite(function, [(relax.SeqExpr, join)]))
 
 
-def _join(sequence: relax.SeqExpr, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> relax.SeqExpr:
+def _join(kernels: Mapping[ir.GlobalVar, tirx.PrimFunc], sequence: relax.SeqExpr) -> relax.SeqExpr:
     bindings = [binding for block in sequence.blocks for binding in block.bindings]
     values = {binding.var: binding.value for binding in bindings}
-    joined: dict[RelaxExpr, RelaxExpr] = {}
+    joined: dict[int, RelaxExpr] = {}
     for position, binding in enumerate(bindings):
         if _is_kept_apart(binding.value, kernels):
             (before,) = binding.value.args[1].fields
             follows = _is_only_for_next(binding.var, bindings[position + 1 :], sequence.body, kernels)
             if follows and before in values and _assigns_most(values[before], kernels):
-                joined[binding.var] = before
-    if not joined:
-        return sequence
-    blocks = []
-    for block in sequence.blocks:
-        kept = [binding for binding in block.bindings if binding.var not in joined]
-        blocks.append(type(block)([_with_operands(binding, joined) for binding in kept], block.span))
-    changed = relax.SeqExpr(blocks, sequence.body)
-    relax.expr._update_type(changed, sequence.ty)
-    return changed
+                joined[hash(binding.var)] = before
+
+    def without_joined(bindings: Sequence[RelaxExpr]) -> list[RelaxExpr]:
+        return [with_operands(each, joined) for each in bindings if hash(each.var) not in joined]
+
+    return map_bindings(sequence, without_joined) if joined else sequence
 
 
 def _is_only_for_next(
@@ -72,32 +70,19 @@ def _is_only_for_next(
             return reads.isdisjoint(relax.analysis.free_vars(result)) and not any(
                 not reads.isdisjoint(relax.analysis.free_vars(each.value)) for each in rest
             )
-        if not _is_call(value) or int(kernels[value.args[0]].attrs["op_pattern"]) > INJECTIVE:
+        if not is_kernel_call(value) or int(kernels[value.args[0]].attrs["op_pattern"]) > INJECTIVE:
             return False
         reads.add(binding.var)
     return False
 
 
-def _is_call(value: RelaxExpr) -> bool:
-    return isinstance(value, relax.Call) and value.op == _CALL_TIR
-
-
 def _is_kept_apart(value: RelaxExpr, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> bool:
     """Return whether a value is an array once more, so that it is fused with nothing that reads it."""
-    attrs = kernels[value.args[0]].attrs if _is_call(value) else {}
+    attrs = kernels[value.args[0]].attrs if is_kernel_call(value) else {}
     return IS_RESHAPE in attrs and len(value.args[1].fields) == 1 and int(attrs["op_pattern"]) == OPAQUE
 
 
 def _assigns_most(value: RelaxExpr, kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> bool:
     """Return whether a value is nearly all of an array anew, and may be fused."""
-    attrs = kernels[value.args[0]].attrs if _is_call(value) else {}
+    attrs = kernels[value.args[0]].attrs if is_kernel_call(value) else {}
     return ASSIGNS_MOST in attrs and int(attrs["op_pattern"]) <= INJECTIVE
-
-
-def _with_operands(binding: RelaxExpr, joined: Mapping[RelaxExpr, RelaxExpr]) -> RelaxExpr:
-    """Return the binding of a call that reads other variables."""
-    call = binding.value
-    if not _is_call(call) or not any(field in joined for field in call.args[1].fields):
-        return binding
-    fields = relax.Tuple([joined.get(field, field) for field in call.args[1].fields])
-    return relax.VarBinding(binding.var, with_parts(call, [call.args[0], fields, *call.args[2:]], call.attrs))

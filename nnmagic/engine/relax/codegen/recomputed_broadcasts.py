@@ -14,7 +14,13 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from nnmagic.engine.relax.legalize.kernel_cache import with_parts
+from nnmagic.engine.relax.legalize.kernel_calls import (
+    is_kernel_call,
+    kernels_of,
+    map_bindings,
+    map_functions,
+    with_operands,
+)
 from nnmagic.engine.relax.legalize.registry import BROADCAST, INJECTIVE, REDUCES, REDUCTION
 from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
 from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
@@ -26,21 +32,17 @@ from nnmagic.engine.relax.tir.visitors import rewrite, visit
 #: The most kernels that compute the same broadcast.
 _MOST_USES = 4
 
-_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
-
 
 def recompute_broadcasts(module: tvm.IRModule) -> tvm.IRModule:
     """Compute cheap broadcasts in each kernel that uses them; kernels are annotated with their patterns."""
-    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    kernels = kernels_of(module)
     cheap = {var for var, kernel in kernels.items() if _is_cheap(kernel)}
-    changed = {}
-    for var, function in module.functions_items():
-        repeated = (
-            _find_repeated_calls(function, kernels, cheap) if isinstance(function, relax.Function) else {}
-        )
-        if repeated:
-            changed[var] = rewrite(function, [(relax.SeqExpr, _Copies(repeated).add)])
-    return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
+
+    def recompute(function: relax.Function) -> relax.Function:
+        repeated = _find_repeated_calls(function, kernels, cheap)
+        return rewrite(function, [(relax.SeqExpr, _Copies(repeated).add)]) if repeated else function
+
+    return map_functions(module, recompute)
 
 
 def _is_cheap(kernel: tirx.PrimFunc) -> bool:
@@ -73,7 +75,7 @@ def _find_repeated_calls(
 
     def bind(binding: relax.VarBinding) -> None:
         call = binding.value
-        if not isinstance(call, relax.Call) or call.op != _CALL_TIR:
+        if not is_kernel_call(call):
             return
         if call.args[0] in cheap:
             repeated[hash(binding.var)] = call
@@ -99,27 +101,19 @@ class _Copies:
 
     def add(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
         """Return bindings with the calls."""
-        blocks = [type(block)(self._bindings(block.bindings), block.span) for block in sequence.blocks]
-        changed = relax.SeqExpr(blocks, sequence.body)
-        relax.expr._update_type(changed, sequence.ty)
-        return changed
+        return map_bindings(sequence, self._bindings)
 
     def _bindings(self, bindings: Sequence[RelaxExpr]) -> list[RelaxExpr]:
         result: list[RelaxExpr] = []
         for binding in bindings:
             call = binding.value
             copies: dict[int, RelaxExpr] = {}
-            if isinstance(call, relax.Call) and call.op == _CALL_TIR:
+            if is_kernel_call(call):
                 for field in call.args[1].fields:
                     key = hash(field)
                     if key in self._repeated and key in self._used and key not in copies:
                         copies[key] = type(field)(str(field.name), field.ty)
                         result.append(relax.VarBinding(copies[key], self._repeated[key]))
                 self._used.update(hash(field) for field in call.args[1].fields)
-            if copies:
-                fields = relax.Tuple([copies.get(hash(field), field) for field in call.args[1].fields])
-                args = [call.args[0], fields, *call.args[2:]]
-                result.append(relax.VarBinding(binding.var, with_parts(call, args, call.attrs)))
-            else:
-                result.append(binding)
+            result.append(with_operands(binding, copies))
         return result

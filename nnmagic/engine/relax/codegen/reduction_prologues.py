@@ -20,19 +20,17 @@ from tvm import relax, tirx
 
 from nnmagic.engine.relax.legalize import registry
 from nnmagic.engine.relax.legalize.indexing import GATHERS
-from nnmagic.engine.relax.legalize.kernel_cache import with_parts
+from nnmagic.engine.relax.legalize.kernel_calls import CALL_TIR, is_kernel_call, kernels_of, with_parts
 from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
 from nnmagic.engine.relax.tir.visitors import collect, rewrite, visit
 
 #: The marks of kernels each of whose elements is one of their first operand.
 _READERS = {COPIES_COLUMNS, GATHERS}
 
-_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
-
 
 def fuse_before_reductions(module: tvm.IRModule) -> tvm.IRModule:
     """Have kernels fused into reductions after them; kernels are annotated with their patterns."""
-    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    kernels = kernels_of(module)
     if not any(_reduces(kernel) for kernel in kernels.values()):
         return module
     functions = {var: each for var, each in module.functions_items() if isinstance(each, relax.Function)}
@@ -70,7 +68,7 @@ def _find_changes(
 
 
 def _kernel_calls(*functions: relax.Function) -> list[relax.Call]:
-    return [call for call in collect(relax.Call, *functions) if call.op == _CALL_TIR]
+    return [call for call in collect(relax.Call, *functions) if call.op == CALL_TIR]
 
 
 def _operands_of_one_call(
@@ -94,7 +92,7 @@ def _operands_of_one_call(
     def bind(binding: relax.VarBinding) -> None:
         value = binding.value
         use(value)
-        if not isinstance(value, relax.Call) or value.op != _CALL_TIR:
+        if not is_kernel_call(value):
             return
         pattern = _pattern(kernels[value.args[0]])
         is_after_other = any(hash(field) in after_others for field in value.args[1].fields)

@@ -18,6 +18,7 @@ from nnmagic.engine.relax.codegen.reduction_prologues import fuse_before_reducti
 from nnmagic.engine.relax.codegen.sinking import sink_changes
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
+from nnmagic.engine.relax.legalize.kernel_calls import kernels_of, map_bindings, map_functions
 from nnmagic.engine.relax.legalize.registry import OPAQUE
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.tir.types import RelaxExpr
@@ -89,23 +90,11 @@ def _name_sizes_early(module: tvm.IRModule) -> tvm.IRModule:
 
     TVM's `FuseOps` follows arrays alone: what computes with such a name may come before it.
     """
-    changed = {
-        var: rewrite(function, [(relax.SeqExpr, _with_early_names)])
-        for var, function in module.functions_items()
-        if isinstance(function, relax.Function)
-    }
-    return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
 
+    def name_early(sequence: relax.SeqExpr) -> relax.SeqExpr:
+        return map_bindings(sequence, _in_order)
 
-def _with_early_names(sequence: relax.SeqExpr) -> relax.SeqExpr:
-    blocks = [type(block)(_in_order(block.bindings), block.span) for block in sequence.blocks]
-    if all(
-        list(new.bindings) == list(old.bindings) for new, old in zip(blocks, sequence.blocks, strict=True)
-    ):
-        return sequence
-    ordered = relax.SeqExpr(blocks, sequence.body)
-    relax.expr._update_type(ordered, sequence.ty)
-    return ordered
+    return map_functions(module, lambda function: rewrite(function, [(relax.SeqExpr, name_early)]))
 
 
 def _in_order(bindings: Sequence[RelaxExpr]) -> list[RelaxExpr]:
@@ -134,7 +123,7 @@ def _keep_some_apart(module: tvm.IRModule) -> tvm.IRModule:
 
     Of the first, TVM would define the sizes that are their parameters twice in a fused kernel, and refuse it.
     """
-    kernels = [each for each in module.functions.items() if isinstance(each[1], tirx.PrimFunc)]
+    kernels = kernels_of(module).items()
     made_of_sizes = [name for name, kernel in kernels if _is_made_of_sizes(kernel)]
     return _keep_apart(module, [*made_of_sizes, *find_conflicts(module)])
 

@@ -12,21 +12,16 @@ import tvm
 from tvm import ir, relax
 
 from nnmagic.engine.relax.codegen.aot.destructive_updates import changed_in_place
+from nnmagic.engine.relax.legalize.kernel_calls import is_kernel_call, map_functions
 from nnmagic.engine.relax.tir.types import RelaxExpr
 from nnmagic.engine.relax.tir.visitors import rewrite
-
-_CALL_TIR = ir.Op.get("relax.call_tir")
 
 
 def sink_changes(module: tvm.IRModule) -> tvm.IRModule:
     """Return a module whose functions change an array after they have read it, where that is possible."""
     numbers: dict[ir.GlobalVar, int | None] = {}
-    changed = {
-        var: rewrite(function, [(relax.SeqExpr, partial(_sink, module, numbers))])
-        for var, function in module.functions_items()
-        if isinstance(function, relax.Function)
-    }
-    return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
+    sink = partial(_sink, module, numbers)
+    return map_functions(module, lambda function: rewrite(function, [(relax.SeqExpr, sink)]))
 
 
 def _sink(
@@ -65,7 +60,7 @@ def _changed_array(
     module: tvm.IRModule, numbers: dict[ir.GlobalVar, int | None], value: RelaxExpr
 ) -> RelaxExpr | None:
     """Return the array that a kernel may change, if a call of one is the value."""
-    if not isinstance(value, ir.Call) or value.op != _CALL_TIR:
+    if not is_kernel_call(value):
         return None
     kernel = value.args[0]
     if kernel not in numbers:

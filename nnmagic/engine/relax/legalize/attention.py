@@ -8,16 +8,15 @@ from functools import partial
 from typing import NamedTuple
 
 import tvm
-from tvm import relax, te, tirx
+from tvm import relax, tirx
 
 from nnmagic.engine.relax.analysis.attention import ATTENTION, CAUSAL
 from nnmagic.engine.relax.legalize.attention_loops import Attention, ScoreOperand, ScoreStep
+from nnmagic.engine.relax.legalize.extern_loops import independent_kernel
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
 from nnmagic.engine.relax.schedules.machine_model import cpu_model
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix
-from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import are_equal
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt
@@ -49,8 +48,8 @@ def _attention(call: OpCall) -> Value:
     def compute(result: Sequence[Extent], common: Sequence[Extent], *tensors: Tensor) -> Tensor:
         shapes = [list(map(builders.as_index, tensor.shape)) for tensor in tensors]
 
-        def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-            views = [_view(buffer) for buffer in (*ins, outs[0])]
+        def emit(*buffers: Buffer) -> Stmt:
+            views = list(map(_view, buffers))
             *sources, target = [view for view, _ in views]
             query, key, value = map(_matrices, sources[:3], shapes[:3], transposed)
             left = map(partial(_operand, common), sources[3:], shapes[3:])
@@ -67,9 +66,7 @@ def _attention(call: OpCall) -> Value:
             )
             return builders.sequence([*(declaration for _, declaration in views), attention.loops(machine)])
 
-        return te.extern(
-            [result], list(tensors), emit, dtype=dtype, name="attention", attrs={KIND: INDEPENDENT}
-        )
+        return independent_kernel(emit, [(result, dtype)], tensors, "attention")
 
     dims = tuple(shape_of(unfused)), tuple(shape_of(scores))
     return call.te(compute, *dims, query, key, value, *arrays, primfunc_attrs={"op_pattern": OPAQUE})

@@ -7,18 +7,18 @@ Computer Programming, volume 3, section 6.2.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
 import tvm
-from tvm import te, tirx, topi
+from tvm import tirx, topi
 
 from nnmagic.engine.relax.legalize import scalar_functions
+from nnmagic.engine.relax.legalize.extern_loops import independent_kernel
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
-from nnmagic.engine.relax.schedules.registry import KIND
+from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, branch, broadcast, dtype_of, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt
@@ -41,18 +41,8 @@ def find_places(ordered: Tensor, values: Tensor, *, right: bool, dtype: str) -> 
 
     Of several axes of the elements the last one is searched, for the values of the same position.
     """
-
-    def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        return _search_rows(ins[0], ins[1], outs[0], right=right)
-
-    return te.extern(
-        [values.shape],
-        [widen(ordered), widen(values)],
-        emit,
-        dtype=[dtype],
-        name="search",
-        attrs={KIND: INDEPENDENT},
-    )
+    search, operands = partial(_search_rows, right=right), [widen(ordered), widen(values)]
+    return independent_kernel(search, [(values.shape, dtype)], operands, "search")
 
 
 def widen(data: Tensor) -> Tensor:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
+from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Stmt
 
 #: Marks a kernel whose first statement copies its first operand, which the rest of it changes.
@@ -40,6 +43,24 @@ def fill_by_loops(
     return te.extern(
         [shape], list(operands), loops, dtype=dtype, in_buffers=inputs, out_buffers=[output], name="found"
     )
+
+
+def independent_kernel(
+    emit: Callable[..., Stmt],
+    results: Sequence[tuple[Sequence[Extent], str]],
+    operands: Sequence[Tensor],
+    name: str,
+) -> Any:
+    """Return tensors of shapes and dtypes that loops fill whose marked rounds threads may share; one alone.
+
+    ``emit`` takes the buffers of the operands and those of the results.
+    """
+
+    def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        return emit(*ins, *outs)
+
+    shapes, dtypes = map(list, zip(*results, strict=True))
+    return te.extern(shapes, list(operands), loops, dtype=dtypes, name=name, attrs={KIND: INDEPENDENT})
 
 
 @contextmanager

@@ -9,13 +9,12 @@ from functools import partial
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
+from nnmagic.engine.relax.legalize.extern_loops import independent_kernel
 from nnmagic.engine.relax.legalize.fourier_butterflies import factorize
 from nnmagic.engine.relax.legalize.fourier_loops import Fourier, TransformSizes
 from nnmagic.engine.relax.legalize.fourier_numbers import Number
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, tensor_dtype
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
-from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
-from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
@@ -122,12 +121,11 @@ def _loops(
 ) -> Tensors:
     """Return the results of loops, which ``emit`` makes of flat views of the operands and the results."""
 
-    def whole(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        views, declared = zip(*map(builders.flat_view, [*ins, *outs]), strict=True)
+    def whole(*buffers: Buffer) -> Stmt:
+        views, declared = zip(*map(builders.flat_view, buffers), strict=True)
         return builders.sequence([*declared, emit(views)])
 
-    attrs = {KIND: INDEPENDENT}
-    return te.extern(shapes, operands, whole, dtype=[dtype] * len(shapes), name="dft", attrs=attrs)
+    return independent_kernel(whole, [(shape, dtype) for shape in shapes], operands, "dft")
 
 
 def _store(view: Buffer, at: PrimExpr, lanes: int, value: PrimExpr) -> Stmt:

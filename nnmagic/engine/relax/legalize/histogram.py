@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from tvm import te, tirx
+from tvm import tirx
 
+from nnmagic.engine.relax.legalize.extern_loops import independent_kernel
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
-from nnmagic.engine.relax.schedules.registry import KIND
+from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt
@@ -27,12 +25,9 @@ _OPERATIONS = 8
 
 def _histogram(call: OpCall) -> Value:
     def compute(data: Tensor, edges: Tensor) -> Tensor:
-        def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-            return _Histogram(*ins, *outs).emit()
-
-        shape = [edges.shape[0] - 1]
-        return te.extern(
-            [shape], [data, edges], emit, dtype=["int64"], name="counts", attrs={KIND: INDEPENDENT}
+        result = [edges.shape[0] - 1], "int64"
+        return independent_kernel(
+            lambda *buffers: _Histogram(*buffers).emit(), [result], [data, edges], "counts"
         )
 
     return call.te(compute, *call.args)

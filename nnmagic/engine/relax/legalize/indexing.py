@@ -12,7 +12,6 @@ from functools import partial
 from typing import TypeGuard
 
 import numpy as np
-import tvm
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
@@ -24,6 +23,7 @@ from nnmagic.engine.relax.legalize.index_checks import (
     require_indices_in_range,
     wrap,
 )
+from nnmagic.engine.relax.legalize.kernel_calls import is_kernel_call
 from nnmagic.engine.relax.legalize.registry import (
     INJECTIVE,
     RULES,
@@ -198,7 +198,7 @@ class _Extension:
 def _kernel_operands(call: OpCall, value: Value) -> Sequence[Value]:
     """Return the operands of the kernel that computes a value; none of another value."""
     bound = call.builder.lookup_binding(value) if isinstance(value, relax.Var) else None
-    return bound.args[1].fields if isinstance(bound, relax.Call) and bound.op == _CALL_TIR else ()
+    return bound.args[1].fields if is_kernel_call(bound) else ()
 
 
 def _is_size_of(size: Expr, call: OpCall) -> bool:
@@ -239,7 +239,7 @@ def _take_row(call: OpCall) -> Value:
     chosen: list[tuple[int, Value]] = []
     axis = integer(call.attrs["axis"]) % len(shape_of(data))
     bound = call.builder.lookup_binding(data) if isinstance(data, relax.Var) else None
-    if isinstance(bound, relax.Call) and bound.op == _CALL_TIR:
+    if is_kernel_call(bound):
         outer = [int(number) for number in (call.builder.get()[bound.args[0]].attrs or {}).get(TAKES_ROW, ())]
         fields = bound.args[1].fields
         chosen = [(axis, fields[operand]) for axis, operand in zip(outer[::2], outer[1::2], strict=True)]
@@ -354,9 +354,6 @@ def _adv_index(call: OpCall) -> Value:
         return te.compute([*common, *x.shape[len(where) :]], element)
 
     return call.te(compute, data, *indices, primfunc_attrs=_FUSABLE)
-
-
-_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
 def _matrix_set_diag(attrs: Attrs, data: Tensor, diagonal: Tensor) -> Tensor:

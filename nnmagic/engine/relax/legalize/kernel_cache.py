@@ -124,13 +124,6 @@ def with_span(call: RelaxExpr, span: tvm.ir.Span | None) -> RelaxExpr:
     return relax.Call(call.op, call.args, call.attrs, call.ty_args, span=span)
 
 
-def with_parts(call: RelaxExpr, args: Sequence[RelaxExpr], attrs: tvm.ir.Attrs | None) -> RelaxExpr:
-    """Return a call of the same type and span with other arguments and attributes."""
-    changed = relax.Call(call.op, args, attrs, call.ty_args, span=call.span)
-    relax.expr._update_type(changed, call.ty)
-    return changed
-
-
 def _keep_reshape_apart(builder: relax.BlockBuilder, call: RelaxExpr) -> None:
     """Mark a reshape's kernel in which TVM cannot see the order; fused, it would divide for each element."""
     if call.op != _CALL:

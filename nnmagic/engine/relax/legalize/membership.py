@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import tvm
-from tvm import te, tirx
+from tvm import tirx
 
 from nnmagic.engine.relax.legalize.binary_search import SearchTree, for_each, widen
+from nnmagic.engine.relax.legalize.extern_loops import independent_kernel
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.sort_loops import sort_buffer
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
-from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, branch, dtype_of, loop, sequence
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
@@ -23,16 +20,11 @@ _ENTRIES, _ENTRIES_OF_ELEMENT = 258, 4
 
 def _isin(call: OpCall) -> Value:
     def compute(data: Tensor, others: Tensor) -> Tensor:
-        def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-            return _Membership(*ins, *outs).emit()
-
-        return te.extern(
-            [data.shape],
+        return independent_kernel(
+            lambda *buffers: _Membership(*buffers).emit(),
+            [(data.shape, "bool")],
             [widen(data), widen(others)],
-            emit,
-            dtype=["bool"],
-            name="isin",
-            attrs={KIND: INDEPENDENT},
+            "isin",
         )
 
     return call.te(compute, *call.args)

@@ -16,16 +16,15 @@ from functools import partial
 from typing import TypeAlias
 
 import tvm
-from tvm import te, tirx
+from tvm import tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
+from nnmagic.engine.relax.legalize.extern_loops import independent_kernel
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.sort_keys import join_zeros, sort_key, sort_keys
 from nnmagic.engine.relax.legalize.sort_loops import SequenceSort, sort_along
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
-from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
@@ -74,11 +73,10 @@ def _partitioned(call: OpCall, output: str, dtype: str) -> Value:
         return call.te(lambda x: sort_along(x, axis, [(output, dtype)], ascending=True), data)
 
     def compute(x: Tensor, places: Tensor) -> Tensor:
-        def emit(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
-            return _Partition(ins[0], ins[1], {output: outs[0]}, axis).emit()
+        def emit(data: Buffer, kth: Buffer, result: Buffer) -> Stmt:
+            return _Partition(data, kth, {output: result}, axis).emit()
 
-        attrs = {KIND: INDEPENDENT}
-        return te.extern([x.shape], [x, places], emit, dtype=[dtype], name="partition", attrs=attrs)
+        return independent_kernel(emit, [(x.shape, dtype)], [x, places], "partition")
 
     return call.te(compute, data, kth)
 

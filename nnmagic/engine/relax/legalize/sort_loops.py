@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from tvm import te, tirx
+from tvm import tirx
 
+from nnmagic.engine.relax.legalize.extern_loops import independent_kernel
 from nnmagic.engine.relax.legalize.radix_sort import radix_sort
 from nnmagic.engine.relax.legalize.selection import LEAST_RATIO, select_lowest
 from nnmagic.engine.relax.legalize.sequence_words import (
@@ -19,8 +20,7 @@ from nnmagic.engine.relax.legalize.sequence_words import (
 from nnmagic.engine.relax.legalize.sort_keys import join_zeros
 from nnmagic.engine.relax.legalize.sorting_network import BLOCK, SortedColumns, merge_columns, sort_columns
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
-from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
-from nnmagic.engine.relax.schedules.registry import KIND
+from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
@@ -42,18 +42,11 @@ def sort_along(
     axis %= len(data.shape)
     shape = [*data.shape[:axis], data.shape[axis] if count is None else count, *data.shape[axis + 1 :]]
 
-    def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+    def emit(source: Buffer, *results: Buffer) -> Stmt:
         names = [name for name, _ in outputs]
-        return SequenceSort(ins[0], axis, dict(zip(names, outs, strict=True)), ascending).emit()
+        return SequenceSort(source, axis, dict(zip(names, results, strict=True)), ascending).emit()
 
-    return te.extern(
-        [shape] * len(outputs),
-        [data],
-        emit,
-        dtype=[dtype for _, dtype in outputs],
-        name="sort",
-        attrs={KIND: INDEPENDENT},
-    )
+    return independent_kernel(emit, [(shape, dtype) for _, dtype in outputs], [data], "sort")
 
 
 def sort_buffer(data: Buffer, ordered: Buffer) -> Stmt:

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import tvm
-from tvm import te, tirx
+from tvm import tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
+from nnmagic.engine.relax.legalize.extern_loops import independent_kernel
 from nnmagic.engine.relax.legalize.registry import OPAQUE, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
+from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.schedules.machine_model import Work, cpu_model
-from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.schedules.thread_choice import choose_threads
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
@@ -58,10 +58,10 @@ def correlate(call: OpCall) -> Value:
     def compute(data: Tensor, window: Tensor) -> Tensor:
         shape = [1, 1, data.shape[2] - window.shape[2] + 1]
 
-        def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        def emit(*buffers: Buffer) -> Stmt:
             lanes, count = machine.lanes(dtype), builders.as_index(shape[2])
             wide, narrow, single = (
-                _Loops([*ins, *outs], dtype, *tile) for tile in ((_VECTORS, lanes), (1, lanes), (1, 1))
+                _Loops(buffers, dtype, *tile) for tile in ((_VECTORS, lanes), (1, lanes), (1, 1))
             )
 
             def tiles(threads: bool) -> Stmt:
@@ -79,8 +79,7 @@ def correlate(call: OpCall) -> Value:
             threaded = partial(choose_threads, machine, Work.MATMUL_MULTIPLICATIONS, factors, tiles)
             return builders.branch(builders.at_least(count, wide.width), threaded, few)
 
-        attrs = {KIND: INDEPENDENT}
-        return te.extern([shape], [data, window], emit, dtype=dtype, name="correlation", attrs=attrs)
+        return independent_kernel(emit, [(shape, dtype)], [data, window], "correlation")
 
     return call.te(compute, *call.args, primfunc_attrs={"op_pattern": OPAQUE})
 

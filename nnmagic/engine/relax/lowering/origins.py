@@ -14,11 +14,10 @@ import tvm
 from tvm import ir, relax
 
 from nnmagic.diagnostics import Span
-from nnmagic.engine.relax.legalize.kernel_cache import with_parts, with_span
+from nnmagic.engine.relax.legalize.kernel_cache import with_span
+from nnmagic.engine.relax.legalize.kernel_calls import CALL_TIR, with_parts
 from nnmagic.engine.relax.tir.types import RelaxExpr
 from nnmagic.engine.relax.tir.visitors import collect, rewrite
-
-_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 #: What follows the name of a kernel in that of its form that changes an operand in place.
 IN_PLACE = "_in_place_"
@@ -93,7 +92,7 @@ class KernelOrigins:
             self.functions[name].add(span)
             if kernel is not None:
                 self.kernels[kernel].add(span)
-            elif call.op == _CALL_TIR:
+            elif call.op == CALL_TIR:
                 self.kernels[call.args[0].name_hint].add(span)
 
 
@@ -117,7 +116,7 @@ def _with_different_calls(module: tvm.IRModule) -> tvm.IRModule:
     numbers = count()
 
     def number(call: RelaxExpr) -> RelaxExpr:
-        if call.op != _CALL_TIR:
+        if call.op != CALL_TIR:
             return call
         return with_parts(call, call.args, ir.make_node("ir.DictAttrs", number=next(numbers)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 _FAMILIES = (
-    *("elementwise", "reductions", "products", "shaping", "indexing", "selecting", "sorting", "creation"),
+    *("elementwise", "reductions", "products", "shaping", "indexing", "sorting", "creation"),
     *("convolutions", "pooling", "normalization", "images", "signal", "quantization"),
 )
 

@@ -179,7 +179,7 @@ def _cut_negative(d: TensorExpr, widths: Sequence[tuple[int, int]]) -> TensorExp
     for axis, (before, after) in enumerate(widths):
         if before < 0 or after < 0:
             end = min(after, 0) or 2**48
-            d = d.op("strided_slice", begin=[max(-before, 0)], end=[end], strides=[1], axes=[2 + axis])
+            d = d.between(2 + axis, max(-before, 0), end)
     return d
 
 

@@ -239,7 +239,7 @@ def _all_axes(p: VjpCall, bound: TensorExpr, axes: Sequence[int], rest: int) -> 
     for axis in range(p.rank()):
         if axis in axes:
             at = axes.index(axis)
-            indices.append(bound.op("strided_slice", begin=[at], end=[at + 1], strides=[1], axes=[0]))
+            indices.append(bound.between(0, at, at + 1))
         else:
             indices.append(p.array([rest], "int64"))
     return p.tuple_of(*indices).op("concatenate", axis=0)

@@ -93,15 +93,11 @@ class Matrices:
 
     def columns(self, term: TensorExpr, begin: int, end: int) -> TensorExpr:
         """Return some columns."""
-        return self._slice(term, begin, end, self.rank - 1)
+        return term.between(self.rank - 1, begin, end)
 
     def rows(self, term: TensorExpr, begin: int, end: int) -> TensorExpr:
         """Return some rows."""
-        return self._slice(term, begin, end, self.rank - 2)
-
-    @staticmethod
-    def _slice(term: TensorExpr, begin: int, end: int, axis: int) -> TensorExpr:
-        return term.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis])
+        return term.between(self.rank - 2, begin, end)
 
 
 def matrices(p: VjpCall) -> Matrices:

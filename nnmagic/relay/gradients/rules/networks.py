@@ -220,7 +220,7 @@ def _fold(p: VjpCall, widths: Sequence[tuple[int, int]], mode: str) -> TensorExp
         order = [axis, *(other for other in range(p.rank()) if other != axis)]
         rows = d.transpose(order)
         begin, end = pair[0], pair[0] + size
-        base = rows.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[0])
+        base = rows.between(0, begin, end)
         border = [index for index in range(len(source)) if not begin <= index < end]
         outside = rows.op("take", p.array(border, "int64"), axis=0, mode="fast")
         where = p.array([source[border]], "int64")
@@ -233,8 +233,7 @@ def _fold(p: VjpCall, widths: Sequence[tuple[int, int]], mode: str) -> TensorExp
 def _dyn_pad(p: VjpCall) -> Sequence[Contribution]:
     if p.attrs["pad_mode"] != "constant":
         raise p.unsupported("only the mode 'constant' has a rule")
-    begin = p.x(1).cast("int64").op("strided_slice", begin=[0], end=[1], strides=[1], axes=[1])
-    begin = begin.op("squeeze", axis=[1])
+    begin = p.x(1).cast("int64").row(1, 0)
     sizes = p.call("shape_of", p.x(), dtype="int64")
     inner = p.d.op("dyn.strided_slice", begin, begin + sizes, p.array([1] * p.rank(), "int64"))
     inner = p.like(inner, p.x(), p.tensor(0))

@@ -134,8 +134,7 @@ def _rfft(p: VjpCall) -> Sequence[Contribution]:
     widths = [(0, size - count if index == axis else 0) for index in range(p.rank() + 1)]
     padded = p.d.op("nn.pad", p.array(0, p.d.dtype), pad_width=widths)
     whole = padded.op("numpy.fft", inverse=True, **given)
-    real = whole.op("strided_slice", begin=[0], end=[1], strides=[1], axes=[p.rank()])
-    return [real.op("squeeze", axis=[p.rank()])]
+    return [whole.row(p.rank(), 0)]
 
 
 @rule("numpy.irfft")

@@ -323,7 +323,7 @@ def _adaptive(p: VjpCall) -> Expr:
         windows = []
         for index in range(count):
             begin, end = index * size // count, -(-(index + 1) * size // count)
-            part = term.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis])
+            part = term.between(axis, begin, end)
             windows.append(part.op(name, axis=[axis], keepdims=True))
         term = p.tuple_of(*windows).op("concatenate", axis=axis)
     return term.expr

@@ -59,7 +59,7 @@ def _static_parts(p: VjpCall, parts: Sequence[TensorType], axis: int) -> list[Co
     begin = 0
     for part in parts:
         end = begin + cast("int", part.shape[axis])
-        contributions.append(p.d.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis]))
+        contributions.append(p.d.between(axis, begin, end))
         begin = end
     return contributions
 
@@ -85,12 +85,7 @@ def _stack(p: VjpCall) -> Sequence[Contribution]:
     (type_,) = p.types
     assert isinstance(type_, TupleType)
     axis = int(cast("int", p.attrs["axis"])) % len(p.out_shape)
-    return [[_row(p, index, axis) for index in range(len(type_.fields))]]
-
-
-def _row(p: VjpCall, index: int, axis: int) -> TensorExpr:
-    row = p.d.op("strided_slice", begin=[index], end=[index + 1], strides=[1], axes=[axis])
-    return row.op("squeeze", axis=[axis])
+    return [[p.d.row(axis, index) for index in range(len(type_.fields))]]
 
 
 @rule("split")

@@ -146,10 +146,7 @@ def _glu(call: Arguments) -> Value:
     size = args.static_size(call, x.shape[axis], call.at("x"))
     if size % 2:
         raise RefusalError(f"glu: axis {axis} of size {size} does not divide into two halves", call.at("x"))
-    halves = [
-        x.op("strided_slice", begin=[begin], end=[begin + size // 2], strides=[1], axes=[axis])
-        for begin in (0, size // 2)
-    ]
+    halves = [x.between(axis, begin, begin + size // 2) for begin in (0, size // 2)]
     return (halves[0] * halves[1].op("sigmoid")).value
 
 

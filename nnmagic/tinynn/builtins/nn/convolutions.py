@@ -14,7 +14,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, dynamic
 
 _DATA = "input=data x=data"
 
@@ -23,8 +23,7 @@ def operator_formula(name: str, call: Arguments, *arguments: str, **attrs: objec
     """Call an operator with arguments of this call; errors are located at these arguments."""
     operands = [Operand(formula(call, parameter).value, call.at(parameter)) for parameter in arguments]
     spans = {parameter: operand.span for parameter, operand in call.given.items() if parameter in attrs}
-    result = call_operator(OPERATORS[name], operands, attrs, call.span, spans)
-    assert isinstance(result, Computed)
+    result = dynamic(call_operator(OPERATORS[name], operands, attrs, call.span, spans))
     return Formula(result, call.span)
 
 

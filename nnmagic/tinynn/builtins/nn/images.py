@@ -13,7 +13,7 @@ from nnmagic.tinynn.builtins.numpy.indexing import index_formula, take_with_chec
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
-from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import Dimension, RefusalError, Value
 
@@ -25,12 +25,10 @@ def _embedding(call: Arguments) -> Value:
     if is_tensor(call.given["indices"].value) and args.formula(call, "indices").is_float:
         hint = "the indices come first: embedding(indices, table)"
         shown = dtype_short_name(args.formula(call, "indices").dtype)
-        message = f"embedding: `indices` must be integers, not {shown}"
-        raise RefusalError(message, call.at("indices"), hint=hint)
+        raise call.refusal("indices", f"`indices` must be integers, not {shown}", hint)
     table = args.formula(call, "weight")
     if table.rank != 2:
-        message = f"embedding: `weight` must be of rank 2, not of shape {format_shape(table.shape)}"
-        raise RefusalError(message, call.at("weight"))
+        raise call.refusal("weight", f"`weight` must be of rank 2, not of shape {format_shape(table.shape)}")
     return take_with_check(call, table, index_formula(call, "indices"), 0).value
 
 
@@ -47,8 +45,7 @@ def _one_hot(call: Arguments) -> Value:
     size = call.given["num_classes"]
     if isinstance(size.value, Dimension):
         hint = f"write {source_text(call.at('indices'))}[..., None] == arange({source_text(size.span)})"
-        message = f"one_hot: `num_classes` must be an int, not {describe(size.value)}"
-        raise RefusalError(message, size.span, hint=hint)
+        raise call.mismatch("num_classes", "an int", hint)
     indices, count = index_formula(call, "indices"), args.static_int(call, "num_classes")
     if count < 1:
         raise RefusalError(f"one_hot: `num_classes` is {count}", call.at("num_classes"))

@@ -167,8 +167,7 @@ def _group_norm(call: Arguments) -> Value:
     groups = args.static_int(call, "num_groups")
     channels = args.static_size(call, data.shape[1], call.at("data"), "the number of channels")
     if groups < 1 or channels % groups:
-        message = f"group_norm: {channels} channels do not divide into {groups} groups"
-        raise RefusalError(message, call.at("num_groups"))
+        raise call.refusal("num_groups", f"{channels} channels do not divide into {groups} groups")
     _vectors(call, data, "weight", "bias")
     parts = [
         _optional(call, name) or data.like(number).op("full", shape=(channels,), dtype=data.dtype)

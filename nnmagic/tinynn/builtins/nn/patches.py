@@ -115,8 +115,7 @@ def _fold(call: Arguments) -> Value:
 def _spread(split: Formula, index: int, windows: _Windows) -> Formula:
     """Return the images of which all elements are 0 but one of each window."""
     axis = split.rank - 3
-    tap = split.op("strided_slice", begin=[index], end=[index + 1], strides=[1], axes=[axis])
-    tap = tap.op("squeeze", axis=[axis])
+    tap = split.row(axis, index)
     if windows.stride != (1, 1):
         strides = [1] * (tap.rank - 2) + list(windows.stride)
         tap = tap.op("nn.dilate", strides=strides, dilation_value=0.0)

@@ -11,7 +11,6 @@ from nnmagic.relay.functions.pooling import Placing, window_maxima
 from nnmagic.tinynn.builtins.argument_checks import flag, formula, static_size
 from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, per_axis
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
 
@@ -79,7 +78,7 @@ def _without_empty_windows(data: Formula, result: Formula, placing: Placing) -> 
     for axis, (stride, before) in enumerate(zip(placing.strides, placing.before, strict=True), 2):
         size, count = data.shape[axis], result.shape[axis]
         if isinstance(size, int) and isinstance(count, int) and (count - 1) * stride >= size + before:
-            result = static_slice(result, axis, 0, count - 1)
+            result = result.between(axis, 0, count - 1)
     return result
 
 

@@ -128,8 +128,7 @@ def _states(call: Arguments, kind: _Unit, rank: int) -> list[Formula]:
     operand = call.given["hx"]
     items = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
     if len(items) != len(kind.states):
-        wanted = "a tuple (h, c)" if len(kind.states) == 2 else "one tensor"
-        raise RefusalError(f"{call.name}: `hx` must be {wanted}, not {describe(operand.value)}", operand.span)
+        raise call.mismatch("hx", "a tuple (h, c)" if len(kind.states) == 2 else "one tensor")
     states = []
     for item in items:
         part = replace(call, given={**call.given, "hx": Operand(item, operand.span)})
@@ -190,8 +189,7 @@ def _run_layers(call: Arguments, kind: _Unit) -> Value:
     for state in _states(call, kind, 3 if batched else 2) if "hx" in call else ():
         if state.shape[0] != count:
             what = f"the first dimension of `hx` must be {count}, one for each layer and direction"
-            message = f"{call.name}: {what}, not of {format_shape(state.shape)}"
-            raise RefusalError(message, call.at("hx"))
+            raise call.refusal("hx", f"{what}, not of {format_shape(state.shape)}")
     lines, width = [] if batched else ["data = data[:, None]"], data.shape[-1]
     for number in range(count):
         own = _weights_of(call, kind, number, count, data, width)

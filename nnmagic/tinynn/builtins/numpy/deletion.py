@@ -9,7 +9,7 @@ import numpy as np
 
 from nnmagic.tinynn.builtins.argument_checks import formula, one_axis, static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
@@ -78,8 +78,8 @@ def _delete_static(call: Arguments, data: Formula, axis: int, static: int | tupl
         left = np.concatenate([np.arange(begin, end) for begin, end in slices])
         return data.op("take", constant_of(left, "int64", call.span), axis=axis, mode="fast")
     if not slices:
-        return static_slice(data, axis, 0, 0)
-    sections = [static_slice(data, axis, begin, end) for begin, end in slices]
+        return data.between(axis, 0, 0)
+    sections = [data.between(axis, begin, end) for begin, end in slices]
     return sections[0] if len(sections) == 1 else concatenate(call, sections, axis)
 
 

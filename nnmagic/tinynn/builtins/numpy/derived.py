@@ -143,8 +143,7 @@ def _frexp(call: Arguments) -> Value:
 def _ldexp(call: Arguments) -> Value:
     data, exponent = as_float(formula(call, "x1")), formula(call, "x2")
     if not exponent.is_integer:
-        message = f"ldexp: `x2` holds integers, not {dtype_short_name(exponent.dtype)}"
-        raise RefusalError(message, call.at("x2"))
+        raise call.refusal("x2", f"`x2` holds integers, not {dtype_short_name(exponent.dtype)}")
     return float_parts.ldexp(data, exponent).value
 
 

@@ -50,9 +50,8 @@ def _can_cast(call: Arguments) -> v.Value:
 
 
 def _broadcast_shapes(call: Arguments) -> v.Value:
-    rest = call.given["args"]
-    assert isinstance(rest.value, v.TupleOf)
-    shapes = [shape.items if isinstance(shape, v.TupleOf) else (shape,) for shape in rest.value.items]
+    given = [item.value for item in call.items("args")]
+    shapes = [shape.items if isinstance(shape, v.TupleOf) else (shape,) for shape in given]
     rank = max(map(len, shapes), default=0)
     sizes: list[v.Value] = [v.Known(1)] * rank
     for shape in shapes:
@@ -61,7 +60,9 @@ def _broadcast_shapes(call: Arguments) -> v.Value:
                 sizes[place] = size
             elif size not in (v.Known(1), sizes[place]):
                 message = "broadcast_shapes: these shapes do not broadcast"
-                raise v.RefusalError(message, rest.span, hint="their sizes are equal, or 1, from the last on")
+                raise v.RefusalError(
+                    message, call.at("args"), hint="their sizes are equal, or 1, from the last on"
+                )
     return v.TupleOf(tuple(sizes), written="tuple")
 
 

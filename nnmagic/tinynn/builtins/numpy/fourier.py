@@ -15,7 +15,7 @@ from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.numpy.complex_numbers import make_complex
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.values import values as v
@@ -52,7 +52,7 @@ def _resize(call: Arguments, data: Formula, axis: int, length: int) -> Formula:
     """Cut an axis, or put zeros behind it."""
     size = args.static_size(call, data.shape[axis], call.at("a"), "the size of the axis")
     if size >= length:
-        return data if size == length else static_slice(data, axis, 0, length)
+        return data if size == length else data.between(axis, 0, length)
     pad_width = [(0, length - size if index == axis else 0) for index in range(data.rank)]
     zero = data.like(0)
     return Formula(apply("nn.pad", data.span, data.value, zero.value, pad_width=pad_width), data.span)
@@ -213,7 +213,7 @@ def _shift(*, back: bool) -> _Apply:
             # the way back begins with another one.
             first = size // 2 if back else (size + 1) // 2
             if 0 < first < size:
-                parts = [static_slice(data, axis, first, size), static_slice(data, axis, 0, first)]
+                parts = [data.between(axis, first, size), data.between(axis, 0, first)]
                 data = concatenate(call, parts, axis)
         return data.value
 

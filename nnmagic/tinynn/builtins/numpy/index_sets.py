@@ -40,11 +40,11 @@ def _is_integer(value: Value) -> bool:
 
 def _ix(call: Arguments) -> Value:
     """Return each vector along an axis of its own, to index with all of them."""
-    items = call.given["args"]
-    assert isinstance(items.value, TupleOf)
-    vectors = [as_formula(Operand(item, items.span), call.span, "ix_: an item") for item in items.value.items]
+    vectors = [as_formula(item, call.span, "ix_: an item") for item in call.items("args")]
     if any(vector.rank != 1 or not (vector.is_integer) for vector in vectors):
-        raise RefusalError("ix_ takes vectors of integers", items.span, hint="of a mask: np.nonzero(mask)[0]")
+        raise RefusalError(
+            "ix_ takes vectors of integers", call.at("args"), hint="of a mask: np.nonzero(mask)[0]"
+        )
     for number, vector in enumerate(vectors):
         after = len(vectors) - number - 1
         vectors[number] = vector.op("expand_dims", axis=1, num_newaxis=after) if after else vector

@@ -19,7 +19,7 @@ from nnmagic.tinynn.calls import argument_binding as binding
 from nnmagic.tinynn.operators.iteration import as_weak_int
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, number_of
-from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value, dynamic
 
 _NAMES = "x=a input=a"
 
@@ -131,7 +131,7 @@ def _take_along_axis(call: binding.Arguments) -> Value:
         for tensor in (data, indices)
     )
     if indices.shape[axis] == 0:
-        return helpers.static_slice(data, axis, 0, 0).value  # Relay's gather needs at least one index
+        return data.between(axis, 0, 0).value  # Relay's gather needs at least one index
     return data.op("gather", check_indices(indices, data, axis), axis=axis).value
 
 
@@ -211,8 +211,7 @@ def _digitize(call: binding.Arguments) -> Value:
 
     def place(bins: Value) -> Formula:
         inner = {"a": Operand(bins, edges.span), "v": call.given["x"], "right": right}
-        places = _searchsorted(binding.Arguments("digitize", inner, call.span))
-        assert isinstance(places, Computed)
+        places = dynamic(_searchsorted(binding.Arguments("digitize", inner, call.span)))
         return Formula(places, call.span)
 
     message = "digitize: the bins must increase or decrease"
@@ -240,8 +239,7 @@ def _unravel_index(call: binding.Arguments) -> Value:
     if known is None:
         sizes = [args.static_size(call, dim, call.at("shape")) for dim in args.shape_argument(call, "shape")]
         if not sizes or 0 in sizes:
-            message = f"unravel_index: no index fits the shape {format_shape(sizes)}"
-            raise RefusalError(message, call.at("shape"))
+            raise call.refusal("shape", f"no index fits the shape {format_shape(sizes)}")
         check_known_indices(call, "indices", math.prod(sizes))
         return TupleOf(tuple(_coordinates(indices, sizes, math.prod(sizes))))
     numbers = [Formula(number_of(size, call.span), call.span) for size in known]

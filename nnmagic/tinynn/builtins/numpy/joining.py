@@ -16,7 +16,7 @@ from nnmagic.relay.types import Dim, TensorType
 from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.argument_checks import tensors
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, broadcast, concatenate, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, broadcast, concatenate
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, free_function, numpy_function
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.operator_calls import call_operator
@@ -158,7 +158,7 @@ def _insert(call: Arguments) -> Value:
     if not isinstance(size, int):
         return concatenate(call, [rows, data], axis).value
     index = index + size if index < 0 else index
-    parts = [static_slice(data, axis, 0, index), rows, static_slice(data, axis, index, size)]
+    parts = [data.between(axis, 0, index), rows, data.between(axis, index, size)]
     return concatenate(call, [tensor for tensor in parts if tensor.shape[axis] != 0], axis).value
 
 
@@ -257,7 +257,7 @@ def _split_at(data: Formula, axis: int, indices: tuple[object, ...]) -> Value:
     # NumPy cuts by slices: an index beyond the end is the end, and one before the last index gives
     # an empty part.
     bounds = [0, *(slice(index).indices(size)[1] for index in indices if isinstance(index, int)), size]
-    parts = [static_slice(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
+    parts = [data.between(axis, a, max(a, b)) for a, b in pairwise(bounds)]
     return TupleOf(tuple(tensor.value for tensor in parts))
 
 
@@ -265,8 +265,7 @@ def _slice(data: Formula, axis: int, start: Value, stop: Value, size: Dim | None
     """Return ``data[start:stop]`` along an axis; ``size``: how many elements that are, if it is known."""
     whole, tensor = SliceOf(Known(None), Known(None), Known(None)), SliceOf(start, stop, Known(None))
     index = [Operand(each, data.span) for each in (*[whole] * axis, tensor)]
-    value = subscript(Operand(data.value, data.span), index, data.span)
-    assert isinstance(value, Computed)
+    value = Operand(subscript(Operand(data.value, data.span), index, data.span), data.span).dynamic
     if size is None:
         return value
     shape = tuple(size if each == axis else dim for each, dim in enumerate(data.shape))
@@ -282,8 +281,7 @@ def _unstack(call: Arguments) -> Value:
     if count > MAX_ITEMS:
         message = f"unstack: {count} results (at most {MAX_ITEMS})"
         raise RefusalError(message, call.at("x"), hint="a loop over a tensor takes its rows")
-    parts = (static_slice(data, axis, index, index + 1) for index in range(count))
-    return TupleOf(tuple(tensor.op("squeeze", axis=[axis]).value for tensor in parts))
+    return TupleOf(tuple(data.row(axis, index).value for index in range(count)))
 
 
 _STACK = "arrays * dtype?"

@@ -22,7 +22,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values import values as v
-from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 
@@ -300,8 +300,7 @@ def _cond(call: Arguments) -> v.Value:
     """Compute the ratio of singular values; infinite for a singular matrix, as of 0 / 0."""
     order = call.static("p") if "p" in call else None
     if order not in (None, 2, -2):
-        message = f"cond: `p` must be None, 2 or -2, not {describe(call.given['p'].value)}"
-        raise v.RefusalError(message, call.at("p"), hint="write norm(x, p) * norm(inv(x), p)")
+        raise call.mismatch("p", "None, 2 or -2", "write norm(x, p) * norm(inv(x), p)")
     data = _matrices(call)
     if 0 in data.shape[-2:]:
         raise v.RefusalError("cond of a matrix without elements", call.at("a"))

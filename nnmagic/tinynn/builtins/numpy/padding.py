@@ -16,7 +16,6 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, require_elements
 from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values import symbolic_sizes as symbolic
-from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.values import Dimension, Known, LoopCall, Operand, RefusalError, TupleOf, Value
@@ -119,8 +118,7 @@ def _constant_value(call: Arguments, data: Formula) -> Operand:
         return Operand(number_constant(number, data.dtype, operand.span), operand.span)
     if is_tensor(operand.value):
         return operand
-    message = f"pad: `constant_values` must be one number, not {describe(operand.value)}"
-    raise RefusalError(message, operand.span)
+    raise call.mismatch("constant_values", "one number")
 
 
 def _pad_with(call: Arguments, data: Formula, widths: list[_Widths], value: Operand) -> Value:

@@ -71,8 +71,7 @@ def _polyfit(call: Arguments) -> v.Value:
     operands = [v.Operand((matrix / scale).value, call.span), v.Operand(y.value, call.at("y"))]
     solved = _LSTSQ.call([*operands, v.Operand(rcond, call.span)], call.span)
     assert isinstance(solved, v.TupleOf)
-    solution = solved.items[0]
-    assert isinstance(solution, v.Computed)
+    solution = v.dynamic(solved.items[0])
     return (Formula(solution, call.span) / (scale if y.rank == 1 else scale.expand(1))).value
 
 

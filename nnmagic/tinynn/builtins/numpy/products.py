@@ -173,7 +173,7 @@ def _cross(call: Arguments) -> Value:
                 f"cross takes vectors of 3 components, not a tensor of shape {format_shape(vector.shape)}"
             )
             raise RefusalError(message, call.span)
-        parts.append([_component(vector, axis, index) for index in range(3)])
+        parts.append([vector.row(axis, index) for index in range(3)])
     (a0, a1, a2), (b0, b1, b2) = parts
     components = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     axis = args.static_int(call, "axis", -1)
@@ -188,15 +188,10 @@ def _cross_of_two(call: Arguments, lhs: Formula, rhs: Formula) -> Formula | None
     ):
         return None
     (a0, a1), (b0, b1) = (
-        [_component(vector, place, index) for index in range(2)]
+        [vector.row(place, index) for index in range(2)]
         for place, vector in zip(places, (lhs, rhs), strict=True)
     )
     return a0 * b1 - a1 * b0
-
-
-def _component(data: Formula, axis: int, index: int) -> Formula:
-    cut = data.op("strided_slice", begin=[index], end=[index + 1], strides=[1], axes=[axis])
-    return cut.op("squeeze", axis=[axis])
 
 
 def _einsum(call: Arguments) -> Value:
@@ -208,12 +203,10 @@ def _einsum(call: Arguments) -> Value:
             call.at("equation"),
             hint='as in einsum("ij,jk->ik", a, b)',
         )
-    operands = call.given["operands"].value
-    assert isinstance(operands, TupleOf)
-    span = call.at("operands")
-    if not operands.items:
+    operands, span = call.items("operands"), call.at("operands")
+    if not operands:
         raise RefusalError("einsum needs at least one tensor", call.span)
-    parts = args.unify_dtypes(call, [Operand(item, span) for item in operands.items])
+    parts = args.unify_dtypes(call, operands)
     plain = equation.replace(" ", "")
     if "->" not in plain and "." not in plain:
         letters = sorted({letter for letter in plain if letter != "," and plain.count(letter) == 1})
@@ -230,13 +223,11 @@ def _einsum(call: Arguments) -> Value:
 
 def _einsum_path(call: Arguments) -> Value:
     """Return in which order NumPy contracts the operands, and its table of costs; both follow from shapes."""
-    equation, operands = call.static("equation"), call.given["operands"]
-    optimize = call.static("optimize", "greedy")
-    assert isinstance(operands.value, TupleOf)
+    equation, optimize = call.static("equation"), call.static("optimize", "greedy")
     arrays = []
-    for item in operands.value.items:
-        shape = args.as_formula(Operand(item, operands.span), call.span, call.name).shape
-        sizes = [args.static_size(call, size, operands.span) for size in shape]
+    for item in call.items("operands"):
+        shape = args.as_formula(item, call.span, call.name).shape
+        sizes = [args.static_size(call, size, item.span) for size in shape]
         # Views of one number, which need no memory: NumPy looks at the shapes only.
         arrays.append(np.broadcast_to(np.float64(0), sizes))
     try:

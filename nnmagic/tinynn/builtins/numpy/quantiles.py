@@ -114,7 +114,7 @@ def _interpolate_at(share: Share) -> _OfOrdered:
         position = share * (count - 1)
         below = min(math.floor(position), count - 1)
         weight = position - below if below < count - 1 else position + 1
-        low, high = (_take_position(ordered, axis, min(each, count - 1)) for each in (below, below + 1))
+        low, high = (ordered.row(axis, min(each, count - 1)) for each in (below, below + 1))
         gap = high - low
         return low + gap * weight if weight < 0.5 else high - gap * (1 - weight)
 
@@ -133,7 +133,7 @@ def _interpolate_at(share: Share) -> _OfOrdered:
 
 def _mean_of_middle(ordered: Formula, axis: int, count: int) -> Formula:
     """Return the mean of the one or two elements in the middle of ordered data."""
-    middle = helpers.static_slice(ordered, axis, (count - 1) // 2, count // 2 + 1)
+    middle = ordered.between(axis, (count - 1) // 2, count // 2 + 1)
     return middle.reduce("mean", (axis,))
 
 
@@ -151,11 +151,6 @@ def _restore_axes(call: Arguments, result: Formula, data: Formula, along: Sequen
         return result
     axes_ = range(data.rank) if along is None else along
     return result.reshape([1 if axis in axes_ else dim for axis, dim in enumerate(data.shape)], data)
-
-
-def _take_position(data: Formula, axis: int, position: int) -> Formula:
-    cut = data.op("strided_slice", begin=[position], end=[position + 1], strides=[1], axes=[axis])
-    return cut.op("squeeze", axis=[axis])
 
 
 #: What takes a number from ordered data, its axis and the number of its last element that is not NaN; and the

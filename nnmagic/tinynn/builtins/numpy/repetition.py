@@ -11,7 +11,7 @@ from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY
 from nnmagic.tinynn.builtins import argument_checks as args
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import arange, broadcast, size_along, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import arange, broadcast, size_along
 from nnmagic.tinynn.calls.argument_binding import Arguments, numpy_function
 from nnmagic.tinynn.values import operator_calls, reshaping, symbolic_sizes, values
 
@@ -32,7 +32,7 @@ def _repeat(call: Arguments) -> values.Value:
         hint = "one number, or one for each element, none of them negative"
         raise values.RefusalError(f"repeat: `repeats` is {static}", operand.span, hint=hint)
     if static == 0:
-        return static_slice(data, axis, 0, 0).value
+        return data.between(axis, 0, 0).value
     return data.op("repeat", repeats=static, axis=axis).value
 
 
@@ -101,7 +101,7 @@ def _tile_static(data: Formula, counts: list[int]) -> Formula:
     repeated = data.op("tile", reps=tuple(count or 1 for count in counts)) if counts else data
     for axis, count in enumerate(counts, repeated.rank - len(counts)):
         if count == 0:
-            repeated = static_slice(repeated, axis, 0, 0)
+            repeated = repeated.between(axis, 0, 0)
     return repeated
 
 

@@ -9,7 +9,7 @@ from nnmagic.relay.types import is_complex
 from nnmagic.tinynn.builtins.argument_checks import dtype_argument, flag, formula, one_axis, static_size
 from nnmagic.tinynn.builtins.numpy.reductions import wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import concatenate, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, numpy_function
 from nnmagic.tinynn.values.values import RefusalError, Value
 
@@ -52,8 +52,8 @@ def _complex_products(call: Arguments, data: Formula, axis: int) -> Formula:
     size = static_size(call, data.shape[axis], call.at("x"), "the size of a complex axis")
     step = 1
     while step < size:
-        kept = static_slice(data, axis, 0, step)
-        rest = static_slice(data, axis, step, size) * static_slice(data, axis, 0, size - step)
+        kept = data.between(axis, 0, step)
+        rest = data.between(axis, step, size) * data.between(axis, 0, size - step)
         data, step = concatenate(call, [kept, rest], axis), 2 * step
     return data
 

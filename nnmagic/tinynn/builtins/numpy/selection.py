@@ -9,24 +9,21 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import as_formula, unify_dtypes
 from nnmagic.tinynn.builtins.tensor_helpers import common_shape
 from nnmagic.tinynn.calls.argument_binding import Arguments, free_function
-from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
 
 def _list(call: Arguments, parameter: str) -> list[Operand]:
     operand = call.given[parameter]
     if not isinstance(operand.value, TupleOf) or not operand.value.items:
-        message = f"{call.name}: `{parameter}` must be a list, not {describe(operand.value)}"
-        raise RefusalError(message, operand.span)
-    return [Operand(item, operand.span) for item in operand.value.items]
+        raise call.mismatch(parameter, "a list")
+    return call.items(parameter)
 
 
 def _select(call: Arguments) -> Value:
     """Choose the first choice whose condition holds, element by element."""
     conditions, choices = _list(call, "condlist"), _list(call, "choicelist")
     if len(conditions) != len(choices):
-        message = f"select: {len(conditions)} conditions for {len(choices)} choices"
-        raise RefusalError(message, call.at("choicelist"))
+        raise call.refusal("choicelist", f"{len(conditions)} conditions for {len(choices)} choices")
     default = call.given.get("default", Operand(Known(0), call.span))
     masks = [as_formula(tensor, call.span, "select: a condition") for tensor in conditions]
     for mask in masks:

@@ -176,21 +176,14 @@ def _broadcast_to(call: Arguments) -> Value:
 
 
 def _broadcast_arrays(call: Arguments) -> Value:
-    given = call.given["arrays"].value
-    assert isinstance(given, TupleOf)
-    span = call.at("arrays")
-    inner = [Arguments(call.name, {"x": Operand(item, span)}, call.span) for item in given.items]
+    inner = [Arguments(call.name, {"x": item}, call.span) for item in call.items("arrays")]
     arrays = [args.formula(arguments, "x") for arguments in inner]
     return TupleOf(tuple(array.value for array in helpers.broadcast_together(call, arrays)) if arrays else ())
 
 
 def _atleast(rank: int) -> Builtin:
     def apply_to(call: Arguments) -> Value:
-        arrays = call.given["arrays"].value
-        assert isinstance(arrays, TupleOf)
-        inner = [
-            Arguments(call.name, {"x": Operand(item, call.at("arrays"))}, call.span) for item in arrays.items
-        ]
+        inner = [Arguments(call.name, {"x": item}, call.span) for item in call.items("arrays")]
         results = tuple(helpers.atleast_nd(args.formula(arguments, "x"), rank).value for arguments in inner)
         return results[0] if len(results) == 1 else TupleOf(results)
 
@@ -251,8 +244,8 @@ def _roll_axis(call: Arguments, data: Formula, axis: int, shift: Value) -> Formu
     if not step:
         return data
     parts = [
-        helpers.static_slice(data, axis, size - step, size),
-        helpers.static_slice(data, axis, 0, size - step),
+        data.between(axis, size - step, size),
+        data.between(axis, 0, size - step),
     ]
     return helpers.concatenate(call, parts, axis)
 
@@ -324,7 +317,7 @@ def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: 
     flat = data.reshape((*data.shape[:-2], rows * columns))
     first = top * columns + column
     if length == 0:
-        return helpers.static_slice(flat, len(free_axes), 0, 0)
+        return flat.between(len(free_axes), 0, 0)
     end = first + (length - 1) * (columns + 1) + 1
     return flat.op("strided_slice", begin=[first], end=[end], strides=[columns + 1], axes=[len(free_axes)])
 

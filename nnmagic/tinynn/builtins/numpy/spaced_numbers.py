@@ -255,12 +255,8 @@ def size_argument(
 
 def meshgrid(call: Arguments) -> v.Value:
     """Return coordinate matrices; NumPy's default ``indexing`` "xy" runs the second along the first axis."""
-    arrays = call.given["arrays"].value
-    assert isinstance(arrays, v.TupleOf)
     span = call.at("arrays")
-    vectors = [
-        args.as_formula(v.Operand(item, span), call.span, "meshgrid: an item") for item in arrays.items
-    ]
+    vectors = [args.as_formula(item, call.span, "meshgrid: an item") for item in call.items("arrays")]
     if any(vector.rank > 1 for vector in vectors):
         raise v.RefusalError("meshgrid takes tensors of rank 1", span)
     vectors = [vector if vector.rank else vector.reshape((1,)) for vector in vectors]
@@ -287,10 +283,9 @@ def _coordinates(
 
 def grid(call: Arguments) -> v.Value:
     """Return the coordinates that the slices of a subscript span: ``mgrid[0:n, 0:m]``."""
-    slices_ = call.given["slices"].value
-    assert isinstance(slices_, v.TupleOf)
-    slices = [item for item in slices_.items if isinstance(item, v.SliceOf)]
-    if not slices or len(slices) < len(slices_.items):
+    given = call.items("slices")
+    slices = [item.value for item in given if isinstance(item.value, v.SliceOf)]
+    if not slices or len(slices) < len(given):
         hint = f"write {call.name}[0:3, 0:4]"
         raise v.RefusalError(f"{call.name} is indexed with slices", call.span, hint=hint)
     coordinates = []
@@ -308,7 +303,7 @@ def grid(call: Arguments) -> v.Value:
             values = linspace(Arguments(call.name, inner, call.span))
         else:
             values = arange_of(Arguments(call.name, inner, call.span))
-        coordinates.append(Formula(_as_computed(values), call.span))
+        coordinates.append(Formula(v.dynamic(values), call.span))
     if any(coordinate.is_float for coordinate in coordinates):
         coordinates = [coordinate.cast("float64") for coordinate in coordinates]
     if len(coordinates) == 1:
@@ -317,8 +312,3 @@ def grid(call: Arguments) -> v.Value:
     if call.name == "ogrid":
         return v.TupleOf(tuple(grid.value for grid in grids))
     return stack(grids, 0).value
-
-
-def _as_computed(value: v.Value) -> v.Computed:
-    assert isinstance(value, v.Computed)
-    return value

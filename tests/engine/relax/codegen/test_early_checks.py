@@ -1,4 +1,7 @@
-"""Checks of indices and sizes come before what is computed meanwhile, which is one kernel then."""
+"""Checks of indices and sizes come before what is computed meanwhile, which is one kernel then.
+
+They judge `engine/relax/legalize/kernel_calls`, too.
+"""
 
 import re
 

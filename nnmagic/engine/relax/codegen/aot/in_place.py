@@ -18,10 +18,10 @@ import tvm
 from tvm import ir, relax
 
 from nnmagic.engine.relax.codegen.aot import destructive_updates as updates
+from nnmagic.engine.relax.legalize.kernel_calls import is_kernel_call
 from nnmagic.engine.relax.tir.types import RelaxExpr
 from nnmagic.engine.relax.tir.visitors import collect
 
-_CALL_TIR = ir.Op.get("relax.call_tir")
 _RESHAPE = ir.Op.get("relax.reshape")
 
 #: So often is assumed anew what functions change that call themselves.
@@ -300,7 +300,7 @@ class _FunctionAnalysis:
         return result
 
     def _call(self, var: RelaxExpr, call: RelaxExpr, path: _Path, *, is_tail: bool) -> _Memory:
-        if call.op == _CALL_TIR:
+        if is_kernel_call(call):
             return self._kernel(var, call, path)
         # A reshape is a view: its array shares the operand's memory, and changing one changes both.
         if call.op == _RESHAPE:

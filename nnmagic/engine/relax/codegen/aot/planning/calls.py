@@ -25,6 +25,7 @@ from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scalar_stages
 from nnmagic.engine.relax.legalize.counted_results import COUNTS_ELEMENTS
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
+from nnmagic.engine.relax.legalize.kernel_calls import is_kernel_call
 from nnmagic.engine.relax.runtime.callbacks import (
     ASSERTED,
     INDEX_IN_RANGE,
@@ -38,7 +39,6 @@ from nnmagic.engine.relax.tir.builders import dtype_of
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, RelaxExpr, Var
 
-_CALL_TIR = ir.Op.get("relax.call_tir")
 _RESHAPE = ir.Op.get("relax.reshape")
 _TENSOR_TO_SHAPE = ir.Op.get("relax.tensor_to_shape")
 
@@ -50,7 +50,7 @@ class CallPlanner(ValuePlanner):
         """Plan the value of a binding that is no branch."""
         value = binding.value
         match value:
-            case ir.Call() if value.op == _CALL_TIR:
+            case ir.Call() if is_kernel_call(value):
                 return self._kernel_call(region, value, binding.var)
             case ir.Call() if value.op in (_RESHAPE, _TENSOR_TO_SHAPE):
                 return self._operand(value.args[0])
