@@ -52,6 +52,9 @@ def pytest_addoption(parser):
         help="with --full: leave out what the default suite, run before, asks by the same engine",
     )
     parser.addoption(
+        "--part", metavar="K/N", help="make the K-th of N parts alone, from 0 on, as names of cases draw them"
+    )
+    parser.addoption(
         "--budget", action="store_true", help="fail cases that cost more than tests/costs.py allows"
     )
     parser.addoption(
@@ -165,9 +168,12 @@ def _is_about_meaning(node):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what the default suite asks in the same way, where ``--without-default`` is given."""
+    """Leave out what the default suite asks in the same way, or the other parts, where options say so."""
     if config.getoption("without_default"):
         items[:] = [item for item in items if _is_full(item) or _runs_on_numpy(item)]
+    if part := config.getoption("part"):
+        number, parts = map(int, part.split("/"))
+        items[:] = [item for item in items if crc32(item.nodeid.encode()) % parts == number]
 
 
 def _is_full(item):
