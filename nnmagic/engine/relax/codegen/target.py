@@ -143,6 +143,8 @@ def resolve_target_of_export(target: str | Mapping[str, object] | None, opt_leve
         }
         if name in ("wasm32", "armv7em"):
             settings["vector-width"] = 128
+        if name == "armv7em":
+            settings["mfloat-abi"] = "hard"
         return tvm.target.Target({**settings, "opt-level": opt_level})
     settings = {} if target is None else _settings(target)
     if settings.get("kind") == _CUDA:
