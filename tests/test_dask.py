@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -92,6 +94,16 @@ def test_what_does_not_fit_is_refused_with_the_way_out(loss: Any) -> None:
         map_blocks(compiled('def f(x: InOut[Tensor[("n",), f64]]):\n    x[0] = 1.0'), x[:, 0])
 
 
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+@pytest.mark.full
+def test_pools_of_one_machine_run_the_blocks(pool: Any) -> None:
+    total = nnmagic.compile('def total(x: Tensor[("n",), f64]): return x.sum()')
+    scheduler = "threads" if pool is ThreadPoolExecutor else "processes"
+    options = {} if pool is ThreadPoolExecutor else {"mp_context": multiprocessing.get_context("spawn")}
+    with pool(2, **options) as made, dask.config.set(scheduler=scheduler, pool=made):
+        assert reduce(total, np.add, da.arange(100.0, chunks=10)).compute() == 4950.0
+
+
 @pytest.mark.full
 def test_training_survives_the_loss_of_a_worker(loss: Any) -> None:
     distributed = pytest.importorskip("distributed")
@@ -102,6 +114,8 @@ def test_training_survives_the_loss_of_a_worker(loss: Any) -> None:
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
+        versions = client.get_versions(check=True, packages=["nnmagic"])["workers"].values()
+        assert {each["packages"]["nnmagic"] for each in versions} == {nnmagic.__version__}
         x, y = da.from_array(X, chunks=(10, 3)), da.from_array(Y, chunks=10)
         x, y = client.persist([x, y])
         step = value_and_grad(native, (0, 1), average=True)

@@ -99,7 +99,7 @@ def compile(  # noqa: A001, PLR0913 - the public name; options
     match source:
         case str():
             text = Source("<tinynn>", source)
-            if engine == "python":
+            if options.runs_python:
                 from nnmagic.functions.cells.python_engine import run_function
 
                 return cast(CompiledFunction, run_function(text, namespace or {}))
@@ -180,7 +180,7 @@ def _compile_function(
 ) -> CompiledFunction | SpecializingFunction:
     own = python_namespace(function, caller)
     scope = ChainMap(dict(namespace), *own.maps)
-    if options.engine == "python":
+    if options.runs_python:
         from nnmagic.functions.cells.python_engine import run_function
 
         return cast(CompiledFunction, run_function(python_source(function), scope))

@@ -338,7 +338,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         output_name = _check_name(namespace_options.output)
         shown = parse_show_option(self.show if namespace_options.show is None else namespace_options.show)
         options = self._options(namespace_options)
-        if options.engine == "python":
+        if options.runs_python and (language == "tinynn" or options.engine == "python"):
             self._run_as_python(namespace_options, source, language)
             return
         with show_progress(self.shell):

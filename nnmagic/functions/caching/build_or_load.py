@@ -18,6 +18,7 @@ from nnmagic.cache import CacheWarning, Content, MissingEntry, Store, digest, di
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.artifact import FORMAT
+from nnmagic.engine.relax.runtime.debug_files import debug_folder
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.fork_safety import Lock
 from nnmagic.functions.caching.compile_options import Options
@@ -132,7 +133,7 @@ def build(
             why = f"its machine code cannot run here: {_reason(error)}"
             if isinstance(error, _OtherVersionError) and has_compiler():  # or what follows says it
                 _warn_once(entry, str(error))
-    cache = None if use is Use.NO else disk_cache()
+    cache = None if use is Use.NO or debug_folder() is not None else disk_cache()
     if cache is None:
         return _compile(module, entry, options, why, destinations), Origin(None, why)
     wanted = key_fields(module, entry, options, destinations)

@@ -6,6 +6,7 @@ Importing this is cheap: NumPy and TVM are imported when something is built.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 #: Our engines; "auto" takes the one that the installed TVM has: one with Relay is too old for "relax".
 ENGINES = ("auto", "relax", "relay", "numpy", "python")
 OPT_LEVELS = (0, 1, 2, 3)
+
+#: The environment variable by which the engine "auto" runs cells and functions as Python.
+AS_PYTHON = "NNMAGIC_AS_PYTHON"
 
 Target = str | Mapping[str, object] | None
 #: Whether calls convert arguments: not at all, where no number can change, or also as NumPy's rule has it.
@@ -84,6 +88,12 @@ class Options:
             from nnmagic.relay.passes.pipeline import named_passes
 
             object.__setattr__(self, "passes", named_passes(self.passes))
+
+    @property
+    def runs_python(self) -> bool:
+        """Whether source runs as Python."""
+        is_asked = os.environ.get(AS_PYTHON, "") not in ("", "0")
+        return self.engine == "python" or (self.engine == "auto" and is_asked)
 
     @property
     def pass_key(self) -> dict[str, str]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Source
 from nnmagic.engine import engine_error
+from nnmagic.engine.relax.runtime.debug_files import debug_folder, file_of
 from nnmagic.functions.derivatives.rules import custom_jvp, custom_vjp
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS
 from nnmagic.tinynn.operators.iteration import ITERATION
@@ -37,8 +38,10 @@ def run_cell(source: Source, namespace: Mapping[str, object]) -> dict[str, Any]:
 
     Raises SyntaxError for what is no Python, and whatever a definition raises.
     """
-    filename = source.filename
-    if filename.startswith("<"):
+    filename, folder = source.filename, debug_folder()
+    if folder is not None:
+        filename = str(file_of(source, folder))
+    elif filename.startswith("<"):
         filename = f"<nnmagic cell {next(_NUMBERS)}>"
         lines = ["\n"] * (source.first_line - 1) + source.text.splitlines(keepends=True)
         linecache.cache[filename] = (len(source.text), None, lines, filename)

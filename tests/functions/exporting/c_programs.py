@@ -19,6 +19,10 @@ CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 #: Its options: the header and the program must be clean.
 CLEAN = ("-std=c11", "-Wall", "-Wextra", "-Werror")
 
+#: What compiles programs to WebAssembly, and what runs these: a function of JavaScript.
+WASM_TOOLS = ("clang", "wasm-ld")
+RUN_WASM = Path(__file__).with_name("run_wasm.js").read_text("utf-8")
+
 _TYPES = {"bool": "bool", "float16": "uint16_t", "float32": "float", "float64": "double"}
 
 
@@ -54,7 +58,9 @@ def read_header(text: str) -> dict[str, list[Argument]]:
 
 
 def flat(value: object) -> list[np.ndarray]:
-    """Return the arrays of arguments or results, tuples flattened."""
+    """Return the arrays of arguments or results, tuples and records flattened."""
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
     if isinstance(value, tuple):
         return [each for item in value for each in flat(item)]
     return [] if value is None else [np.asarray(value)]
@@ -128,6 +134,17 @@ class Calls:
             at += array.nbytes
         assert at == len(output)
         return arrays
+
+
+def wasm_program(folder: Path) -> Path:
+    """Return the module of a program, ``main.c``, and of its library, ``liball.a``, without a C library."""
+    program = folder / "main.wasm"
+    target = ("--target=wasm32", "-O1", "-ffreestanding", "-nostdlib", "-Dmain=run", *CLEAN)
+    headers = ("-isystem", Path(__file__).with_name("wasm_headers"))
+    linked = (f"-Wl,{option}" for option in ("--no-entry", "--allow-undefined", "--export=run"))
+    files = (folder / "main.c", folder / "liball.a", "-Wl,--export=__heap_base", "-o", program)
+    run(["clang", *target, *headers, *linked, *files])
+    return program
 
 
 def _numbers(array: np.ndarray) -> str:

@@ -18,6 +18,7 @@ from tvm.target import codegen
 
 from nnmagic.engine.relax.codegen.aot.bodies.ends import APART
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
+from nnmagic.engine.relax.codegen.debug_lines import with_places
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
 from nnmagic.engine.relax.codegen.object_files import write_module
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, Pass, run_passes
@@ -30,6 +31,7 @@ from nnmagic.engine.relax.codegen.selective_passes import (
 )
 from nnmagic.engine.relax.codegen.shared_rounds import INTERNAL, outline_rounds, outline_shared
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
+from nnmagic.engine.relax.runtime.debug_files import debug_folder
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import item_bytes, static_int, unlikely
 from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
@@ -347,6 +349,8 @@ def _compile_alone(var: tvm.ir.GlobalVar, function: tirx.PrimFunc, target: tvm.t
 
 def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     module = tvm.get_global_func("target.build.llvm")(lowered, target)
+    if debug_folder() is not None:
+        return load_llvm(with_places(module.inspect_source("ll")))
     return ObjectCode(module, write_module(module))
 
 

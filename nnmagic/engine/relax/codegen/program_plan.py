@@ -10,6 +10,7 @@ import tvm
 from nnmagic.engine.relax.codegen import relax_pipeline
 from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
+from nnmagic.engine.relax.codegen.debug_lines import note_program
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.lowering.module import lower_module
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
@@ -21,6 +22,7 @@ from nnmagic.engine.relax.prepared_program import (
     tell_of_serial_loops,
 )
 from nnmagic.engine.relax.runtime.compiled_program import ENTRY
+from nnmagic.engine.relax.runtime.debug_files import debug_folder
 from nnmagic.progress import report
 from nnmagic.relay.structure.callgraph import call_graph
 
@@ -59,6 +61,8 @@ def plan_program(prepared: Prepared, target: tvm.target.Target, opt_level: int) 
         lowered = lower_module(module, entries, graph, prepared.loops, destinations.values())
     origins = KernelOrigins({name: each.span for name, each in module.functions.items()})
     grouped = relax_pipeline.fuse_kernels(lowered, target, opt_level, origins)
+    if (folder := debug_folder()) is not None:
+        note_program(prepared.module, prepared.entry, origins, folder)
     interrupt_safepoint()
     report("machine code")
     first = first_tensors(prepared) if prepared.lengths else ()

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from nnmagic.engine.relax.runtime import lapack, numpy_random
+from nnmagic.engine.relax.runtime.debug_files import debug_folder, load_library
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.installation import libraries
 from nnmagic.engine.threads import cores, num_threads
@@ -56,16 +57,22 @@ class _Linker:
     def load(self, code: Sequence[bytes]) -> Any:
         """Return the functions of object files by name."""
         ensure()
+        if (folder := debug_folder()) is not None:
+            library = load_library(code, folder)
+        else:
+            library = self._load_in_memory(code)
+        lapack.set_routines(library, code)
+        lapack.set_routines(library, code, numpy_random.SETTER, numpy_random.address_of)
+        return library
+
+    def _load_in_memory(self, code: Sequence[bytes]) -> Any:
         import tvm_ffi_orcjit
 
         with _LINKING:
             if self._session is None:
                 # None: no support for what runs when C++ is loaded, which our code does not have.
                 self._session = tvm_ffi_orcjit.ExecutionSession(orc_rt=None)
-            library = self._session.load_module(list(code))
-        lapack.set_routines(library, code)
-        lapack.set_routines(library, code, numpy_random.SETTER, numpy_random.address_of)
-        return library
+            return self._session.load_module(list(code))
 
 
 def load_objects(code: Sequence[bytes]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import tvm
-from tvm import tirx
+from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot import program as aot
 from nnmagic.engine.relax.codegen.aot.bodies.calls import CallEmitter
@@ -23,6 +23,8 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
 from nnmagic.engine.relax.codegen.aot.invariant_elements import find_invariant_elements
 from nnmagic.engine.relax.codegen.aot.lane_loops import LaneEmitter
 from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, reads_neighbours, runs_known_rounds
+from nnmagic.engine.relax.codegen.debug_lines import with_lines
+from nnmagic.engine.relax.runtime.debug_files import debug_folder
 from nnmagic.engine.relax.schedules.machine_model import cpu_model
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, likely, loop, sequence, unlikely
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
@@ -33,6 +35,8 @@ _VECTORS_TOGETHER = 2
 
 class BodyEmitter(CallEmitter):
     """Emits the body of a native function, or of the entry: its loops and its steps."""
+
+    span: ir.Span | None = None
 
     def body(self) -> list[Stmt]:
         """Return the statements of the body."""
@@ -237,8 +241,9 @@ class BodyEmitter(CallEmitter):
 
     def _region(self, region: aot.Region) -> list[Stmt]:
         statements = self._enter() if region is self.entered else []
+        emit = self._step if debug_folder() is None else self._step_with_lines
         for step in region:
-            statements += self._step(step)
+            statements += emit(step)
         return statements or [tirx.Evaluate(tirx.const(0, "int32"))]
 
     def _calling_region(self, region: aot.Region) -> aot.Region:
@@ -254,6 +259,11 @@ class BodyEmitter(CallEmitter):
     def _calls_recursion(region: aot.Region) -> bool:
         callees = (step.callee for step in aot.steps_of(region) if isinstance(step, aot.FunctionCall))
         return any(each.recursive for callee in callees for each in aot.with_callees(callee))
+
+    def _step_with_lines(self, step: aot.Step) -> list[Stmt]:
+        """Emit a step for debuggers: of its line, or of that of the step before."""
+        self.span = getattr(step, "span", None) or self.span
+        return with_lines(self._step(step), self.span)
 
     def _step(self, step: aot.Step) -> list[Stmt]:
         match step:

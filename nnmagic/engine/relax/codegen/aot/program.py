@@ -120,6 +120,7 @@ class StoreElement:
     value: PrimExpr
     values: dict[Buffer, Value]
     sizes: dict[TirVar, PrimExpr]
+    span: ir.Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

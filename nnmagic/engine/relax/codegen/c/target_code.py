@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+#: How the triples of machines begin whose pointers have 32 bits.
+NARROW = ("wasm32", "thumb")
+
 #: C's functions of memory for modules whose sizes have 64 bits, where pointers have 32.
 _SHORT_SIZES = """
 declare ptr @malloc(i32)
@@ -67,6 +70,37 @@ define weak hidden half @__truncsfhf2(float %single) {
 }
 """
 
+#: The product of integers of 128 bits, 32 at a time, which LLVM calls for WebAssembly, where no library is.
+_PRODUCT = """
+define weak hidden void @__multi3(ptr %result, i64 %a, i64 %a_high, i64 %b, i64 %b_high) {
+  %a0 = and i64 %a, 4294967295
+  %a1 = lshr i64 %a, 32
+  %b0 = and i64 %b, 4294967295
+  %b1 = lshr i64 %b, 32
+  %p00 = mul i64 %a0, %b0
+  %p01 = mul i64 %a0, %b1
+  %p10 = mul i64 %a1, %b0
+  %p11 = mul i64 %a1, %b1
+  %carried = lshr i64 %p00, 32
+  %m = add i64 %p10, %carried
+  %m_low = and i64 %m, 4294967295
+  %m_high = lshr i64 %m, 32
+  %n = add i64 %p01, %m_low
+  %n_high = lshr i64 %n, 32
+  %h0 = add i64 %p11, %m_high
+  %h1 = add i64 %h0, %n_high
+  %x = mul i64 %a, %b_high
+  %y = mul i64 %a_high, %b
+  %h2 = add i64 %h1, %x
+  %high = add i64 %h2, %y
+  %low = mul i64 %a, %b
+  store i64 %low, ptr %result
+  %second = getelementptr i8, ptr %result, i64 8
+  store i64 %high, ptr %second
+  ret void
+}
+"""
+
 _NAME = re.compile(r"@[\w.]+")
 _CALLED = re.compile(r"@(malloc|aligned_alloc|memmove|memset)\(")
 
@@ -76,7 +110,9 @@ def adapt(text: str) -> str:
     (architecture,) = re.findall(r'^target triple = "(\w+)', text, re.MULTILINE)
     if architecture == "riscv64":
         return re.sub(r"define weak hidden (\w+) @__(\w+)\(", r"define internal \1 @nnm_\2(", text) + _HALVES
-    return _with_short_sizes(text) if architecture == "wasm32" else text
+    if architecture.startswith(NARROW):
+        text = _with_short_sizes(text)
+    return text + _PRODUCT if architecture == "wasm32" else text
 
 
 def _with_short_sizes(text: str) -> str:

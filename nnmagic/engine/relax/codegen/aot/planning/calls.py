@@ -102,7 +102,7 @@ class CallPlanner(ValuePlanner):
                 work = sum(map(count_elements, others), start=1)
                 more = [self.planner.place(output) for output in outputs[1:]]
                 args = (*reads[:number], *reads[number + 1 :], changed, *more)
-                if more or not self._store_element(region, changing, args, sizes):
+                if more or not self._store_element(region, changing, args, sizes, call.span):
                     self._run(region, name, changing, args, len(reads), sizes, work)
                 return (changed, *more) if more else changed
         updated = self.in_place.updates.get(var)
@@ -146,7 +146,12 @@ class CallPlanner(ValuePlanner):
         region.append(aot.KernelCall(name, args, reads, taken, work, span=span))
 
     def _store_element(
-        self, region: aot.Region, kernel: PrimFunc, args: Sequence[NativeValue], sizes: Mapping[Var, PrimExpr]
+        self,
+        region: aot.Region,
+        kernel: PrimFunc,
+        args: Sequence[NativeValue],
+        sizes: Mapping[Var, PrimExpr],
+        span: ir.Span | None,
     ) -> bool:
         """Plan a kernel that changes its last argument as a store, if it stores one element of others."""
         *others, changed = args
@@ -158,7 +163,8 @@ class CallPlanner(ValuePlanner):
         buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
         values = dict(zip(buffers, args, strict=True))
         indices = tuple(store.indices)
-        region.append(aot.StoreElement(changed, store.buffer, indices, store.value, values, dict(sizes)))
+        stored = aot.StoreElement(changed, store.buffer, indices, store.value, values, dict(sizes), span)
+        region.append(stored)
         return True
 
     def _give(self, region: aot.Region, call: RelaxExpr, var: RelaxExpr) -> list[NativeValue]:

@@ -1,0 +1,1 @@
+void free(void *memory);
