@@ -30,6 +30,7 @@ from nnmagic.engine.relax.codegen.selective_passes import (
     name_common_subexpressions,
 )
 from nnmagic.engine.relax.codegen.shared_rounds import INTERNAL, outline_rounds, outline_shared
+from nnmagic.engine.relax.codegen.unpredictable_choices import mark_unpredictable
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.runtime.debug_files import debug_folder
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -349,8 +350,13 @@ def _compile_alone(var: tvm.ir.GlobalVar, function: tirx.PrimFunc, target: tvm.t
 
 def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     module = tvm.get_global_func("target.build.llvm")(lowered, target)
+    is_x86 = str(target.attrs.get("mtriple") or codegen.llvm_get_system_triple()).startswith("x86_64")
+    optimizes = int(target.attrs.get("opt-level", 0)) > 0
+    marked = mark_unpredictable(module.inspect_source("ll")) if is_x86 and optimizes else None
     if debug_folder() is not None:
-        return load_llvm(with_places(module.inspect_source("ll")))
+        return load_llvm(with_places(marked or module.inspect_source("ll")))
+    if marked is not None:
+        return load_llvm(marked)
     return ObjectCode(module, write_module(module))
 
 

@@ -9,7 +9,7 @@ this as loop versioning, and the elimination of range checks.)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import tvm_ffi
@@ -22,7 +22,7 @@ from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
-from nnmagic.engine.relax.tir.visitors import collect, replace_vars, rewrite
+from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
 #: An index grows by at most so much in a round, and a loop with more has at most so many rounds: their
 #: product does not wrap around.
@@ -94,8 +94,6 @@ def _versions(call: aot.FunctionCall) -> tuple[list[aot.Step], aot.NativeFunctio
     if len(steps) > _MOST_STEPS or loop.pointers or any(map(_has_memory, steps)):
         return None
     indices = Indices(loop, counted)
-    if _chooses_integers_of_last_round(steps, indices):
-        return None
     checks = [
         step
         for step in aot.steps_of(counted.round)
@@ -127,25 +125,6 @@ def _has_memory(step: aot.Step) -> bool:
     return any(
         isinstance(value, aot.Storage) and value.kind not in ("parameter", "constant") for value in values
     )
-
-
-def _chooses_integers_of_last_round(steps: Sequence[aot.Step], indices: Indices) -> bool:
-    """Return whether integers are chosen from what rounds before may have stored, as in an edit distance.
-
-    Without checks LLVM keeps the last of these in a register, and makes branches of the choices, which are
-    predicted wrongly: twice as slow as the loop with its checks.
-    """
-    stored = {step.storage for step in steps if isinstance(step, aot.StoreElement)}
-    choices: list[PrimExpr] = []
-    loaded: set[aot.Value] = set()
-    for step in steps:
-        if isinstance(step, aot.ScalarCode):
-            loaded.update(step.values.values())
-            for stage in step.stages:
-                for value in stage.values:
-                    integers = collect((tirx.Min, tirx.Max, tirx.Select), value)
-                    choices += [each for each in integers if indices.from_start(each, step) is None]
-    return bool(stored & loaded) and any("int" in dtype_of(choice) for choice in choices)
 
 
 class Indices:
