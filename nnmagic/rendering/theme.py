@@ -127,6 +127,7 @@ padding: 2px 12px 2px 0; white-space: pre-wrap; border: 0; background: none; col
 .nnmagic table.rows .right { text-align: right; white-space: nowrap; }
 .nnmagic table.rows .call { font-family: var(--jp-code-font-family, \
 var(--vscode-editor-font-family, monospace)); padding-left: 2em; text-indent: -2em; }
+.nnmagic table.rows td.call:last-child { white-space: pre; padding-left: 0; text-indent: 0; }
 .nnmagic table.rows svg { display: block; max-width: none; margin-top: 3px; }
 .nnmagic table.rows th { font-weight: 600; }
 .nnmagic .graph, .nnmagic .graph[hidden] { display: block !important; \
