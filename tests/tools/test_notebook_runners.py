@@ -126,8 +126,8 @@ def test_an_example_runs_in_voila(name: str) -> None:
     finally:
         server.terminate()
         server.wait(timeout=60)
-    assert page.count(r'div class=\"nnmagic\"') >= 3, "outputs are JSON"
-    assert page.count(r'href=\"data:text/css') >= 1, "the style sheet"
+    assert page.count(r"div class=\"nnmagic\"") >= 3, "outputs are JSON"
+    assert page.count(r"href=\"data:text/css") >= 1, "the style sheet"
     assert "There was an error when executing cell" not in page
 
 
