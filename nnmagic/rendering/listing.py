@@ -43,30 +43,6 @@ _MOST_LINES, _FIRST_LINES = 25, 16
 _FORMS = frozenset(
     {"arange", "broadcast_to", "cast", "copy", "expand_dims", "full", "reshape", "squeeze", "transpose"}
 )
-#: A listing of more lines than the first number is folded after the second.
-_MOST_LINES, _FIRST_LINES = 25, 16
-#: Operators whose results are their operand in another form, or numbers without one.
-_FORMS = frozenset(
-    "arange broadcast_to cast copy expand_dims full ones reshape squeeze transpose zeros".split()
-)
-#: A listing of more lines than the first number is folded after the second.
-_MOST_LINES, _FIRST_LINES = 25, 16
-#: Operators whose results are their operands in another form.
-_FORMS = frozenset(
-    {
-        "cast",
-        "transpose",
-        "expand_dims",
-        "squeeze",
-        "reshape",
-        "broadcast_to",
-        "copy",
-        "arange",
-        "ones",
-        "zeros",
-        "full",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)

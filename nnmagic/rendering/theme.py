@@ -86,7 +86,7 @@ def _token_rules() -> str:
 # colours; lines above carets, whose gutter is blue, must not be broken.
 _LAYOUT = """\
 .jp-OutputArea-child:has(> .jp-RenderedHTML > link:only-child), .jp-Cell-outputWrapper:has(\
-.jp-OutputArea-child:only-child > .jp-RenderedHTML > link:only-child) { display: none; }
+.jp-RenderedHTML > link:only-child):not(:has(.jp-OutputArea-child ~ .jp-OutputArea-child)) { display: none; }
 .jp-RenderedText pre:has(> .ansi-bold + .ansi-blue-fg):has(> .ansi-blue-fg + .ansi-red-fg) { \
 white-space: pre; overflow-x: auto; }
 .nnmagic { font-size: 13px; line-height: 1.45; color: var(--jp-content-font-color1, \
