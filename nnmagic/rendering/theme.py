@@ -151,6 +151,7 @@ scroll-snap-align: start; resize: horizontal; border-right: 1px solid; \
 border-color: color-mix(in srgb, currentColor 20%, transparent); }
 .nnmagic.nnmagic .linked details pre { white-space: pre; width: max-content; min-width: 100%; \
 box-sizing: border-box; padding-left: 6px; }
+.nnmagic .linked .line { padding-left: 9ch; text-indent: -9ch; }
 .nnmagic .linked .no { display: inline-block; min-width: 2em; text-align: right; margin-right: 0.5em; \
 text-indent: 0; opacity: 0.72; }
 .nnmagic .linked summary { padding-left: 6px; font-weight: 400; }
