@@ -39,21 +39,9 @@ Origins = Literal["beside", "hover", "none"]
 _WIDTH = 78
 #: A listing of more lines than the first number is folded after the second.
 _MOST_LINES, _FIRST_LINES = 25, 16
-#: Operators whose results are their operands in another form.
+#: Operators whose results are their operand in another form, or numbers without one.
 _FORMS = frozenset(
-    {
-        "cast",
-        "transpose",
-        "expand_dims",
-        "squeeze",
-        "reshape",
-        "broadcast_to",
-        "copy",
-        "arange",
-        "ones",
-        "zeros",
-        "full",
-    }
+    {"arange", "broadcast_to", "cast", "copy", "expand_dims", "full", "reshape", "squeeze", "transpose"}
 )
 
 

@@ -85,7 +85,8 @@ def _token_rules() -> str:
 # JupyterLab's own rules for ``pre`` and ``code`` name two classes: ours need more. Errors are text in ANSI
 # colours; lines above carets, whose gutter is blue, must not be broken.
 _LAYOUT = """\
-.jp-OutputArea-child:has(> .jp-RenderedHTML > link:only-child) { display: none; }
+.jp-OutputArea-child:has(> .jp-RenderedHTML > link:only-child), .jp-Cell-outputWrapper:has(\
+.jp-RenderedHTML > link:only-child):not(:has(.jp-OutputArea-child ~ .jp-OutputArea-child)) { display: none; }
 .jp-RenderedText pre:has(> .ansi-bold + .ansi-blue-fg):has(> .ansi-blue-fg + .ansi-red-fg) { \
 white-space: pre; overflow-x: auto; }
 .nnmagic { font-size: 13px; line-height: 1.45; color: var(--jp-content-font-color1, \
@@ -127,6 +128,7 @@ padding: 2px 12px 2px 0; white-space: pre-wrap; border: 0; background: none; col
 .nnmagic table.rows .right { text-align: right; white-space: nowrap; }
 .nnmagic table.rows .call { font-family: var(--jp-code-font-family, \
 var(--vscode-editor-font-family, monospace)); padding-left: 2em; text-indent: -2em; }
+.nnmagic table.rows td.call:last-child { white-space: pre; padding-left: 0; text-indent: 0; }
 .nnmagic table.rows svg { display: block; max-width: none; margin-top: 3px; }
 .nnmagic table.rows th { font-weight: 600; }
 .nnmagic .graph, .nnmagic .graph[hidden] { display: block !important; \
@@ -149,7 +151,7 @@ scroll-snap-align: start; resize: horizontal; border-right: 1px solid; \
 border-color: color-mix(in srgb, currentColor 20%, transparent); }
 .nnmagic.nnmagic .linked details pre { white-space: pre; width: max-content; min-width: 100%; \
 box-sizing: border-box; padding-left: 6px; }
-.nnmagic .linked .line { padding-left: 4em; text-indent: -4em; }
+.nnmagic .linked .line { padding-left: 9ch; text-indent: -9ch; }
 .nnmagic .linked .no { display: inline-block; min-width: 2em; text-align: right; margin-right: 0.5em; \
 text-indent: 0; opacity: 0.72; }
 .nnmagic .linked summary { padding-left: 6px; font-weight: 400; }

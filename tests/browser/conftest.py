@@ -58,7 +58,7 @@ CELLS = [
     "%tinynn why fixed_point",
     "%%tinynn -q\n"
     "def picked(table: Tensor[('n',), f64], index: i64):\n"
-    "    return table[0] * 2.0 + table[1] * 3.0 + table[2] * 4.0 + table[index] * 5.0",
+    "    return table[index] * 2.0 + 3.0 * np.exp(-0.5 * index) + 4.0 * np.sin(index) + 5.0",
     "picked(np.ones(3), 7)",
 ]
 

@@ -107,6 +107,15 @@ def test_relay_has_them_one_click_away_and_its_text_is_whole(attend: nnmagic.Com
     assert "%1 = take(%0, 1, axis=0);" in attend.relay_text
 
 
+def test_arrays_have_the_numbers_of_the_whole_text() -> None:
+    source = 'def f(x: Tensor[("n", 3), f32]):\n    return x * np.arange(len(x))[:, None] + w\n'
+    namespace = {"np": np, "w": np.ones(3, "float32")}
+    f = nnmagic.compile(source, engine="numpy", namespace=namespace)
+    shown, _, whole = relay_html(f.relay, "hover").partition("<details>")
+    (number,) = re.findall(r"meta\[relay.Constant\]\[\d\]", "\n".join(lines(shown)))
+    assert lines(whole)[-2].endswith(f"{number})")
+
+
 def test_only_what_a_line_of_source_made_is_one_statement() -> None:
     source = "def f(x: Tensor[(2, 3), f32]):\n    y = x.T\n    return y @ x, (x.astype(f64) * 2).T\n"
     f = nnmagic.compile(source, engine="numpy")

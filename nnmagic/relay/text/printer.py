@@ -219,9 +219,8 @@ class _Printer:
         name = call.op.name if isinstance(call.op, ir.OpRef) else ""
         if call.attrs and self.attrs_in_metadata and name in METADATA_ATTRS:
             return [self.metadata.attrs_reference(METADATA_ATTRS[name], call.attrs)]
-        attrs = non_default_attrs(call).items()
-        shown = [(key, value) for key, value in attrs if not (self.is_short and isinstance(value, ir.Expr))]
-        return [self.attr(key, value) for key, value in shown]
+        attrs = [(self.attr(key, value), value) for key, value in non_default_attrs(call).items()]
+        return [text for text, value in attrs if not (self.is_short and isinstance(value, ir.Expr))]
 
     def format_scoped(self, expr: ir.Expr) -> Steps[str]:
         """Return the text of an expression that opens scopes, or that no dataflow goes through."""
