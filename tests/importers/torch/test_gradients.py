@@ -175,10 +175,6 @@ LEFT_WHOLE = {
         lambda w: F.embedding(INDICES, w, padding_idx=2, scale_grad_by_freq=True),
         numbers(10, 3),
     ),
-    "bags by how often rows are asked for": (
-        lambda w: F.embedding_bag(INDICES, w, OFFSETS, mode="mean", scale_grad_by_freq=True),
-        numbers(10, 3),
-    ),
     "positions, cubic, zeros": (sampled("bicubic", "zeros", True), numbers(1, 2, 4, 5), numbers(1, 3, 2, 2)),
     "positions, cubic, border": (
         sampled("bicubic", "border", False),
