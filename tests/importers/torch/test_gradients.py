@@ -131,6 +131,7 @@ INDICES, OFFSETS = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), torch.tensor([0, 4, 4
 MASK = torch.tensor([[True, False, True], [False, True, True]])
 LEFT_WHOLE = {
     "solve": (torch.linalg.solve, numbers(3, 3), numbers(3)),
+    "solve for batches of one matrix": (torch.linalg.solve, numbers(3, 3), numbers(2, 3, 2)),
     "solve for batches, from the right": (
         lambda a, b: torch.linalg.solve(a, b, left=False),
         numbers(2, 3, 3),
