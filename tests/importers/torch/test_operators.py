@@ -226,3 +226,18 @@ def test_bools_that_are_added_up() -> None:
     found = nnmagic.from_torch(puts, given, engine="numpy")
     for last in (given[2], updates & False):
         assert all(map(torch.equal, found(x, places, last), puts(x, places, last)))
+
+
+def test_searches_of_numbers_of_another_dtype() -> None:
+    """They are searched in the dtype of both: 1.5 is behind the integer 1, and 1e-300 is behind 0."""
+    bounds = torch.tensor([0, 1, 2])
+    values, small = torch.tensor([1.5, 0.0, -0.5, 2.5]), torch.tensor([1e-300, -1e-300], dtype=torch.float64)
+
+    def search(bounds: torch.Tensor, values: torch.Tensor, small: torch.Tensor) -> list[torch.Tensor]:
+        rows = torch.searchsorted(torch.stack([bounds, bounds + 1]), torch.stack([values, values]))
+        numbers = torch.bucketize(0.5, bounds), torch.bucketize(small, bounds.float())
+        return [torch.bucketize(values, bounds, right=True), rows, *numbers, torch.bucketize(bounds, values)]
+
+    given = (bounds, values.sort().values, small)
+    found = nnmagic.from_torch(search, given, engine="numpy")(*given)
+    assert all(map(torch.equal, found, search(*given)))
