@@ -212,15 +212,16 @@ def _multiply_reflections(vectors: Any, scales: Any) -> Any:
     import torch
 
     rows, columns = vectors.shape[-2:]
-    return _reflect(vectors, scales, torch.eye(rows, columns, dtype=vectors.dtype).expand(vectors.shape))
+    identity = torch.eye(rows, columns, dtype=vectors.dtype).expand(vectors.shape)
+    return _reflect(vectors, scales, identity).mT.contiguous().mT  # by columns, as LAPACK's results lie
 
 
 def _apply_reflections(
     vectors: Any, scales: Any, other: Any, left: bool = True, transpose: bool = False
 ) -> Any:
     if left:
-        return _reflect(vectors, scales, other, inverse=transpose)
-    return _reflect(vectors, scales, other.mH, inverse=not transpose).mH
+        return _reflect(vectors, scales, other, inverse=transpose).mT.contiguous().mT
+    return _reflect(vectors, scales, other.mH, inverse=not transpose).mH.mT.contiguous().mT
 
 
 #: Formulas by the names of ATen's operators, and by those of transformers.

@@ -82,3 +82,13 @@ def test_products_of_groups(ends: list[int]) -> None:
     matrices = torch.randn(3, 8, 16, dtype=torch.bfloat16, requires_grad=True)
     offsets = torch.tensor(ends, dtype=torch.int32)
     compare(lambda x, w: torch._grouped_mm(x, w, offs=offsets), rows, matrices, tolerance=2e-2)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_products_of_reflections(left: bool, transpose: bool) -> None:
+    torch.manual_seed(0)
+    vectors, scales = torch.geqrf(torch.randn(2, 4, 3))
+    other = torch.randn((2, 4, 5) if left else (2, 5, 4))
+    compare(lambda a, t, c: torch.ormqr(a, t, c, left, transpose), vectors, scales, other)
+    compare(torch.linalg.householder_product, vectors.requires_grad_(), scales.requires_grad_())

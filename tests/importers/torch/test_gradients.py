@@ -131,6 +131,7 @@ INDICES, OFFSETS = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), torch.tensor([0, 4, 4
 MASK = torch.tensor([[True, False, True], [False, True, True]])
 LEFT_WHOLE = {
     "solve": (torch.linalg.solve, numbers(3, 3), numbers(3)),
+    "solve for batches of one matrix": (torch.linalg.solve, numbers(3, 3), numbers(2, 3, 2)),
     "solve for batches, from the right": (
         lambda a, b: torch.linalg.solve(a, b, left=False),
         numbers(2, 3, 3),
@@ -170,6 +171,10 @@ LEFT_WHOLE = {
         ),
         numbers(10, 3),
         numbers(8),
+    ),
+    "rows by how often they are asked for": (
+        lambda w: F.embedding(INDICES, w, padding_idx=2, scale_grad_by_freq=True),
+        numbers(10, 3),
     ),
     "positions, cubic, zeros": (sampled("bicubic", "zeros", True), numbers(1, 2, 4, 5), numbers(1, 3, 2, 2)),
     "positions, cubic, border": (

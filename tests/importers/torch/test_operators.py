@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -191,3 +192,52 @@ def test_factors_that_are_arguments() -> None:
     torch.testing.assert_close(function(factors, pivots, right), expected)
     with pytest.raises(AssertionError, match="a pivot is no row of the matrix"):
         function(factors, pivots + 3, right)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_distinct_slices(dynamic: bool) -> None:
+    """They are in the order of their first element that differs, or one for each run."""
+
+    def distinct(x: torch.Tensor) -> tuple[Any, ...]:
+        rows = torch.unique(x, dim=0, return_inverse=True, return_counts=True)
+        columns = torch.unique(x, dim=-1, return_counts=True)
+        runs = torch.unique_consecutive(x.repeat_interleave(2, 0), dim=0, return_inverse=True)
+        return *rows, *columns, *runs, torch.unique(x > 0, dim=1)
+
+    torch._dynamo.reset()
+    options = {"engine": "numpy"}
+    compiled = torch.compile(distinct, backend="nnmagic", dynamic=dynamic, fullgraph=True, options=options)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        for rows in ([[1, 2, 2], [0, 9, 9], [1, 2, 2], [1, -1, -1]], [[3, 1, 1], [3, 1, 1]]):
+            x = torch.tensor(rows)
+            for found, expected in zip(compiled(x), distinct(x), strict=True):
+                torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_bools_that_are_added_up() -> None:
+    x, places = torch.zeros(4, dtype=torch.bool), torch.tensor([1, 1, 3])
+    updates = torch.tensor([True, False, False])
+
+    def puts(x: torch.Tensor, places: torch.Tensor, updates: torch.Tensor) -> list[torch.Tensor]:
+        together = [x.index_put((places,), updates, accumulate=True), x.put(places, updates, accumulate=True)]
+        return [*together, (~x).index_put((places,), updates), (~x).put(places, updates)]
+
+    given = (x, places, updates.logical_not())
+    found = nnmagic.from_torch(puts, given, engine="numpy")
+    for last in (given[2], updates & False):
+        assert all(map(torch.equal, found(x, places, last), puts(x, places, last)))
+
+
+def test_searches_of_numbers_of_another_dtype() -> None:
+    """They are searched in the dtype of both: 1.5 is behind the integer 1, and 1e-300 is behind 0."""
+    bounds = torch.tensor([0, 1, 2])
+    values, small = torch.tensor([1.5, 0.0, -0.5, 2.5]), torch.tensor([1e-300, -1e-300], dtype=torch.float64)
+
+    def search(bounds: torch.Tensor, values: torch.Tensor, small: torch.Tensor) -> list[torch.Tensor]:
+        rows = torch.searchsorted(torch.stack([bounds, bounds + 1]), torch.stack([values, values]))
+        numbers = torch.bucketize(0.5, bounds), torch.bucketize(small, bounds.float())
+        return [torch.bucketize(values, bounds, right=True), rows, *numbers, torch.bucketize(bounds, values)]
+
+    given = (bounds, values.sort().values, small)
+    found = nnmagic.from_torch(search, given, engine="numpy")(*given)
+    assert all(map(torch.equal, found, search(*given)))

@@ -21,7 +21,7 @@ from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.complex_numbers import absolute
-from nnmagic.importers.torch.operators.indexing import bag_of, by_frequency
+from nnmagic.importers.torch.operators.indexing import bag_of
 from nnmagic.importers.torch.registry import OPERATORS, operator
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
@@ -171,8 +171,11 @@ _of_linear("_upsample_bicubic2d_aa", "self", "input_size")
 @operator("_embedding_bag_backward")
 def _embedding_bag(call: AtenCall) -> Value:
     """Add the gradient of each bag to the rows that it was made of; ``max`` names one for each column."""
-    if call.flag("sparse"):
-        raise UnsupportedError("sparse gradients are not supported", "leave out sparse=True")
+    if call.flag("sparse") or call.flag("scale_grad_by_freq"):  # torch counts other rows than it divides
+        raise UnsupportedError(
+            "sparse gradients, and those that frequencies scale, are not supported",
+            "leave out sparse=True and scale_grad_by_freq=True",
+        )
     grad = call["grad"]
     zeros = call.full(call.shape, scalar_constant(0, grad.dtype))
     if call.integer("mode", 0) != 2:
@@ -192,10 +195,8 @@ def _of_sums(call: AtenCall, zeros: Value) -> Value:
         updates = updates * op("expand_dims", weights, axis=1)
     if 0 in updates.shape:
         return zeros
-    places = call["indices"].cast("int64")
-    if call.flag("scale_grad_by_freq"):
-        updates = by_frequency(call, updates, places, zeros.shape[0])
-    return op("scatter_nd", zeros, op("expand_dims", places, axis=0), updates, mode="add")
+    places = op("expand_dims", call["indices"].cast("int64"), axis=0)
+    return op("scatter_nd", zeros, places, updates, mode="add")
 
 
 def _of_indices(call: AtenCall, grad: Value) -> Value:

@@ -5,7 +5,6 @@ What they compute: https://docs.pytorch.org/docs/stable/generated/torch.unique.h
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,8 +59,7 @@ def _bincount(call: AtenCall) -> Value:
     return op("scatter_elements", counts, data, added, axis=0, reduction="add")
 
 
-@operator("unique_dim", note="of slices of known size")
-@operator("_unique2", "unique_consecutive")
+@operator("_unique2", "unique_consecutive", "unique_dim")
 def _unique(call: AtenCall) -> list[Value]:
     """Return the distinct elements, in order or as they follow each other, which one each is, and counts.
 
@@ -94,13 +92,14 @@ def _unique(call: AtenCall) -> list[Value]:
 
 def _order_of_rows(call: AtenCall, items: Value) -> Value:
     """Return where slices along the first axis stand in order: that of the first element that differs."""
-    width = math.prod(call.image(items, items.rank - 1))
-    columns = call.block.bind(shapes.transpose(call.reshape(items, [items.shape[0], width]), [1, 0]))
+    table = call.reshape(items, [items.shape[0], product(items.shape[1:])])
+    columns = call.block.bind(shapes.transpose(table, [1, 0]))
+    count = call.block.bind(shapes.size_along(columns, 0))
 
     def sort_by_column(_block: OnnxBlock, step: Value, carried: Sequence[Value]) -> tuple[None, list[Value]]:
-        column = op("take", columns, width - 1 - step, axis=0, mode="clip")
+        column = op("take", columns, count - 1 - step, axis=0, mode="clip")
         keys = op("take", column, carried[0], axis=0, mode="clip")
         return None, [op("take", carried[0], sorted_along(call, keys, 0, descending=False)[1], axis=0)]
 
     start = [shapes.counting(items, 0)]
-    return emit_loop(call.block, start, constant(width, "int64"), None, sort_by_column).carried[0]
+    return emit_loop(call.block, start, count, None, sort_by_column).carried[0]

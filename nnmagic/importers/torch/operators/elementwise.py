@@ -212,6 +212,8 @@ def _clamp(call: AtenCall) -> Value:
 def _pow(call: AtenCall) -> Value:
     exponent = call.arguments["exponent"]
     base = call.number_value("self", call.dtype)
+    if call.arguments["self"] == 1 or exponent == 0:  # also of NaN
+        return call.full(call.shape, scalar_constant(1, call.dtype))
     if isinstance(exponent, int | float) and base.is_float:
         found = _known_power(base, float(exponent))
         if found is not None:

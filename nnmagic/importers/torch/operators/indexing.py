@@ -410,19 +410,19 @@ def _embedding_dense_backward(call: AtenCall) -> Value:
     places = call.reshape(indices.cast("int64"), [count])
     updates = call.reshape(gradient, [count, width])
     if call.flag("scale_grad_by_freq"):
-        updates = by_frequency(call, updates, places, rows)
+        ones = call.full([count], scalar_constant(1, gradient.dtype))
+        counts = op(
+            "scatter_nd",
+            call.full([rows], scalar_constant(0, gradient.dtype)),
+            shapes.unsqueeze(places, [0]),
+            ones,
+            mode="add",
+        )
+        updates = updates / shapes.unsqueeze(op("take", counts, places, axis=0, mode="clip"), [1])
     if padding >= 0:
         kept = op("not_equal", places, places.like(padding))
         updates = shapes.unsqueeze(kept, [1]).choose(updates, updates.like(0))
     return op("scatter_nd", zeros, shapes.unsqueeze(places, [0]), updates, mode="add")
-
-
-def by_frequency(call: AtenCall, updates: Value, places: Value, rows: Dim) -> Value:
-    """Divide the update of each place by how many places are this one."""
-    ones = call.full(places.shape, scalar_constant(1, updates.dtype))
-    nobody = call.full([rows], scalar_constant(0, updates.dtype))
-    counts = op("scatter_nd", nobody, shapes.unsqueeze(places, [0]), ones, mode="add")
-    return updates / shapes.unsqueeze(op("take", counts, places, axis=0, mode="clip"), [1])
 
 
 def bag_of(number: Value, offsets: Value) -> Value:

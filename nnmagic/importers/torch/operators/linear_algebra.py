@@ -15,6 +15,7 @@ from nnmagic.importers.torch.calls import AtenCall, scalar_constant
 from nnmagic.importers.torch.operators.complex_numbers import conjugate
 from nnmagic.importers.torch.registry import operator, operators
 from nnmagic.relay import expr as ir
+from nnmagic.relay.ops.dims import broadcast_shapes
 from nnmagic.relay.types import Dim, is_complex
 
 
@@ -140,10 +141,9 @@ def _lu_solve(call: AtenCall) -> Value:
 
 def _solution(call: AtenCall, lhs: Value) -> Value:
     rhs = call["B"]
-    vector = rhs.rank == lhs.rank - 1
+    vector = call.own_name == "_linalg_solve_ex" and (rhs.rank == 1 or rhs.shape == lhs.shape[:-1])
     rhs = shapes.unsqueeze(rhs, [rhs.rank]) if vector else rhs
-    if rhs.rank != lhs.rank:
-        raise UnsupportedError("matrix and right-hand sides differ in rank")
+    lhs, rhs = _in_one_batch(call, lhs, rhs)
     solution = _solve_for(lhs, rhs, from_left=vector or call.flag("left", default=True))
     return shapes.squeeze(solution, [solution.rank - 1]) if vector else solution
 
@@ -183,31 +183,31 @@ def _triangle(matrices: Value, *, upper: bool, unit: bool = False) -> Value:
     return result + rows.equal(shapes.counting(matrices, matrices.rank - 1)).cast(result.dtype)
 
 
-def _require_one_batch(matrices: Value, right: Value) -> None:
-    if matrices.rank != right.rank or matrices.shape[:-2] != right.shape[:-2]:
-        raise UnsupportedError("batches of matrices and of right-hand sides that differ are not supported")
+def _in_one_batch(call: AtenCall, matrices: Value, right: Value) -> list[Value]:
+    """Broadcast the batches of matrices and of right-hand sides."""
+    batch = broadcast_shapes(matrices.shape[:-2], right.shape[:-2])
+    if batch is None:
+        raise UnsupportedError("the batches of matrices and of right-hand sides do not broadcast together")
+    return [call.expand(each, (*batch, *each.shape[-2:])) for each in (matrices, right)]
 
 
 @operator("linalg_solve_triangular")
 def _solve_triangular(call: AtenCall) -> Value:
-    lhs, rhs = call["self"], call["B"]
-    _require_one_batch(lhs, rhs)
+    lhs, rhs = _in_one_batch(call, call["self"], call["B"])
     matrices = _triangle(lhs, upper=call.flag("upper"), unit=call.flag("unitriangular"))
     return _solve_for(matrices, rhs, from_left=call.flag("left", default=True))
 
 
 @operator("triangular_solve")
 def _triangular_solve(call: AtenCall) -> list[Value]:
-    rhs, lhs = call["self"], call["A"]
-    _require_one_batch(lhs, rhs)
+    lhs, rhs = _in_one_batch(call, call["A"], call["self"])
     matrices = _triangle(lhs, upper=call.flag("upper", default=True), unit=call.flag("unitriangular"))
     return [_solve_for(_transpose(matrices) if call.flag("transpose") else matrices, rhs), lhs]
 
 
 @operator("cholesky_solve")
 def _cholesky_solve(call: AtenCall) -> Value:
-    rhs, lhs = call["self"], call["input2"]
-    _require_one_batch(lhs, rhs)
+    lhs, rhs = _in_one_batch(call, call["input2"], call["self"])
     lower = _lower_factor(call, lhs)
     return _solve_for(_adjoint(lower), _solve_for(lower, rhs))
 

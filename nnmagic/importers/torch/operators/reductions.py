@@ -49,7 +49,8 @@ def _truth(call: AtenCall) -> Value:
 
 def variance(call: AtenCall, *, mean_too: bool) -> list[Value]:
     """Return the variance along axes, divided by the count less the correction, and the mean."""
-    data = wide(call["self"] if is_complex(call["self"].dtype) else convert(call["self"], call.dtype))
+    data = call["self"] if is_complex(call["self"].dtype) else convert(call["self"], call.dtype)
+    data = data.cast("float64") if data.is_float else data  # in which torch adds up
     correction = call.argument("correction")
     if correction is None:
         correction = 1 if call.arguments.get("unbiased", True) else 0

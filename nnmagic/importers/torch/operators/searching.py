@@ -14,15 +14,16 @@ from nnmagic.importers.torch.registry import operator, operators
 
 @operator("searchsorted", note="of sequences that are sorted")
 def _searchsorted(call: AtenCall) -> Value:
-    sequence, sorter = call["sorted_sequence"], call.get("sorter")
+    right = call.flag("right") or call.argument("side") == "right"
+    return _search(call, "sorted_sequence", right=right)
+
+
+def _search(call: AtenCall, name: str, *, right: bool) -> Value:
+    """Return where values would be inserted in the argument ``name``; those of rank 0 are a vector of one."""
+    _, (sequence, values) = call.promote(name, "self")
+    sorter = call.get("sorter")
     if sorter is not None:
         sequence = op("gather", sequence, sorter, axis=sequence.rank - 1)
-    return _search(call, sequence, right=call.flag("right") or call.argument("side") == "right")
-
-
-def _search(call: AtenCall, sequence: Value, *, right: bool) -> Value:
-    """Return where values would be inserted; those of rank 0 are searched as a vector of one."""
-    values = call.number_value("self", sequence.dtype)
     flat = op("expand_dims", values, axis=0) if not values.rank else values
     places = op("searchsorted", sequence, flat, right=right, dtype=call.dtype)
     if flat.is_float:  # NaN is behind all numbers
@@ -39,7 +40,7 @@ def _ldexp(call: AtenCall) -> Value:
 
 operators(
     {
-        "bucketize": lambda call: _search(call, call["boundaries"], right=call.flag("right")),
+        "bucketize": lambda call: _search(call, "boundaries", right=call.flag("right")),
         "erfc": lambda call: op("special.erfc", convert(call["self"], call.dtype)),
     }
 )
