@@ -59,9 +59,7 @@ def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None
             callee.definition.body
         ):
             message = f"`{callee.name}` calls itself, and changes no array that is around it"
-            hint = (
-                "let it fill an array, or return what it finds; or write a loop with a stack, as in while stack:"
-            )
+            hint = "let it fill an array, return what it finds, or write a loop with a stack: while stack:"
         raise v.RefusalError(message, ctx.span(stmt.span), hint=hint)
     ctx.evaluate(stmt.call)
 

@@ -1040,6 +1040,7 @@ def plain(value):
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
+@pytest.mark.full("name", "one of two lists", "a cache that forgets")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_python_means_the_same(name):
     source, call = PROGRAMS[name]
