@@ -190,7 +190,10 @@ def nested_type(value: object) -> tuple[ty.Type, object] | None:
         if rows is not None
     }
     bounds = {"start": np.concatenate(([0], stop[:-1])), "stop": stop}
-    whole = {**typed, **{name: (_of_rows(array), array) for name, array in bounds.items()}}
+    whole: dict[str, tuple[ty.Type, object]] = {
+        **typed,
+        **{name: (_of_rows(array), array) for name, array in bounds.items()},
+    }
     record = ty.RecordType(tuple(type_ for type_, _ in whole.values()), ty.NESTED, tuple(whole))
     return record, tuple(array for _, array in whole.values())
 

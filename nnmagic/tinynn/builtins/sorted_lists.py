@@ -39,8 +39,9 @@ def known_order(call: Arguments, items: v.Operand, *, reverse: bool) -> list[v.V
     if (entries := v.entries_of(items.value)) is not None:
         own = tuple(map(v.known_value, entries))
         known = known if "keys" in call else tuple(entries)
-    if own is None and isinstance(values := static_value_or_none(items.value), tuple):
+    if own is None and isinstance(values := static_value_or_none(items.value), tuple | str):
         own = tuple(map(v.known_value, values))
+    known = tuple(known) if isinstance(known, str) else known
     if not isinstance(known, tuple) or own is None:
         return None
     try:

@@ -184,7 +184,7 @@ def _call_global(
         )
     if v.takes_generators(function):
         return call_with_generators(ctx, function, operands, span, partial(as_function, ctx))
-    return _in_order(ctx, call_function(function, operands, span, partial(as_function, ctx)))
+    return _in_order(ctx, call_function(function, operands, span, partial(as_function, ctx)), operands)
 
 
 def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], span: Span) -> v.Value:
@@ -207,7 +207,7 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
                 return v.FAILED
             return _in_order(ctx, call_function(current, operands, span, convert))
         case v.LocalFunction() as local if local.name in ctx.recursive and templates.is_template(ctx, local):
-            return _in_order(ctx, templates.call_specialized(ctx, local, operands, span, convert))
+            return _in_order(ctx, templates.call_specialized(ctx, local, operands, span, convert), operands)
         case v.LocalFunction() as local:
             return inline_call(ctx, local, operands, callee.span, span, convert)
         case v.SpecializableFunction() as template:
@@ -215,7 +215,9 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
                 code = v.ModuleOf(template.code, template.written, {}, "")
                 inlined = v.Operand(python_function(ctx, code, callee.span), callee.span)
                 return apply_value(ctx, inlined, operands, span)
-            return _in_order(ctx, templates.call_specialized(ctx, template, operands, span, convert))
+            return _in_order(
+                ctx, templates.call_specialized(ctx, template, operands, span, convert), operands
+            )
         case v.ModuleOf() as module:
             return call_module(ctx, module, operands, callee.span, span, convert)
         case v.GradientOf(kind="bound") as bound:
@@ -337,9 +339,21 @@ def _as_list(operands: Sequence[v.Operand]) -> v.ListOfRows | None:
     return v.ListOfRows(replace(array.value, weak=is_range or array.value.weak))
 
 
-def _in_order(ctx: Elaboration, result: v.Value) -> v.Value:
-    """Return the result of a call; one that may have effects is bound by let, where it is written."""
-    return atomize(ctx, result, "called", set()) if ctx.keeps_order else result
+def _in_order(ctx: Elaboration, result: v.Value, operands: Sequence[v.Operand] = ()) -> v.Value:
+    """Return the result of a call; one that may have effects is bound by let, where it is written.
+
+    So is a list, which may be one of those that were given, as Python's function may give it back.
+    """
+    is_list = (isinstance(each.value, v.ListOfRows | v.TupleOf) for each in operands)
+    lists = [each.value for each, chosen in zip(operands, is_list, strict=True) if chosen]
+    given = [each for each in v.parts_of(result) if isinstance(each, v.ListOfRows)] if lists else []
+    if not ctx.keeps_order and not given:
+        return result
+    result = atomize(ctx, result, "called", set())
+    for part in v.parts_of(result) if given else ():
+        if isinstance(part, v.ListOfRows):
+            ctx.note_merged_lists(part, lists)
+    return result
 
 
 def _changing(function: v.GlobalFunction, span: Span) -> v.RefusalError:

@@ -54,15 +54,13 @@ def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None
     if isinstance(callee, v.SpecializableFunction):
         refuse_destinations(callee, ctx.span(stmt.span))
     if not v.changes_arguments(callee):
-        hint = UNUSED_HINT
+        message, hint = UNUSED, UNUSED_HINT
         if isinstance(callee, v.LocalFunction) and callee.name in find_mentioned_names(
             callee.definition.body
         ):
-            hint = (
-                "one that calls itself can change arrays, and no lists: let it fill an array, or return "
-                "what it finds; or write a loop with a stack, as in while stack:"
-            )
-        raise v.RefusalError(UNUSED, ctx.span(stmt.span), hint=hint)
+            message = f"`{callee.name}` calls itself, and changes no array that is around it"
+            hint = "let it fill an array, return what it finds, or write a loop with a stack: while stack:"
+        raise v.RefusalError(message, ctx.span(stmt.span), hint=hint)
     ctx.evaluate(stmt.call)
 
 

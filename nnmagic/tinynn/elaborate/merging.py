@@ -270,7 +270,7 @@ def plan_lists(values: Sequence[v.Value]) -> MergePlan | None:
         found = [row for row, value in zip(rows, values, strict=True) if not is_empty_list(value)]
         known = [row for row in found if row is not None and not row.is_table and not row.is_row]
         return _of_any_length(plan_merge(known)) if known and len(known) == len(found) else None
-    except MergeConflictError:
+    except (MergeConflictError, v.RefusalError):
         return None
 
 

@@ -41,7 +41,7 @@ from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.iteration import ITERATION, count
 from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.operators.sets import operate
-from nnmagic.tinynn.operators.strings import compare_characters, index_string
+from nnmagic.tinynn.operators.strings import compare_characters, index_texts
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.syntax.tree_building import subscripts_of
 from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
@@ -252,11 +252,9 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         return v.FAILED
     if isinstance(owner.value, v.RangeOf):
         owner = replace(owner, value=_numbers_of(owner))
-    if isinstance(owner.value, v.Known) and isinstance(owner.value.value, str) and indices:
-        index, span = indices.pop(0)
-        if len(index) != 1:
-            raise v.RefusalError("a string takes one index", span)
-        owner = v.Operand(index_string(owner.value.value, index[0], span), span)
+    while indices and (character := index_texts(owner, [index for index, _ in indices], indices[0][1])):
+        owner = v.Operand(character[0], indices[0][1])
+        del indices[: character[1]]
     if indices and (dictionary := _read_dictionary(ctx, owner, *indices[0])) is not None:
         owner = v.Operand(dictionary, indices.pop(0)[1])
     is_fixed = isinstance(root, ast.Var) and ctx.environment.owner(root.id.name) is None

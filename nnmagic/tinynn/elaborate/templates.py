@@ -13,6 +13,7 @@ from nnmagic.tinynn.calls import function_calls
 from nnmagic.tinynn.elaborate.annotation_types import is_python_number, parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.generators import call_with_generators, require_generator
+from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows
 from nnmagic.tinynn.namespace.compiled_values import CompiledGlobal, as_compiled_function
 from nnmagic.tinynn.parameters import MISSING
 from nnmagic.tinynn.program import NumberType, Specialization
@@ -299,6 +300,7 @@ def call_specialized(
     Raises RefusalError.
     """
     refuse_destinations(function, span)
+    operands = list(map(_list_as_rows, operands))
     written = function.name if isinstance(function, v.LocalFunction) else function.written
     arguments = function_calls.bind_arguments(written, function.parameters, operands, span)
     if any(v.is_failed(operand.value) for operand in arguments.values()):
@@ -310,6 +312,19 @@ def call_specialized(
     if v.takes_generators(linked):
         return call_with_generators(ctx, linked, left, span, make_function)
     return function_calls.call_function(linked, left, span, make_function)
+
+
+def _list_as_rows(operand: v.Operand) -> v.Operand:
+    """Return a list of numbers as one of rows; any other operand as it is."""
+    value = operand.value
+    if not isinstance(value, v.TupleOf) or value.written != "list" or value.record is not None:
+        return operand
+    if not all(
+        isinstance(item, v.Known | v.Dimension) or getattr(item, "weak", False) for item in value.items
+    ):
+        return operand
+    rows = as_list_of_rows(value, operand.span)
+    return operand if rows is None else replace(operand, value=rows)
 
 
 def specialized(

@@ -18,7 +18,7 @@ from nnmagic.tinynn.elaborate.operator_counts import OperatorCount
 from nnmagic.tinynn.elaborate.optional_values import NONE_MERGES
 from nnmagic.tinynn.elaborate.sequencing import run_as_one_step, run_steps
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.values import FAILED
+from nnmagic.tinynn.values.values import FAILED, static_or
 
 #: The most rounds of a loop that is unrolled; a longer one becomes a function, unless its rounds leave no
 #: code: texts are long.
@@ -142,7 +142,7 @@ def _unroll_rounds(
 
     def steps() -> Iterator[Callable[[], Terminator | None]]:
         for number, begin in enumerate(rounds):
-            if begin is None or (number >= MAX_UNROLLED and (limit is None or not limit.is_known)):
+            if begin is None or (number >= MAX_UNROLLED and not _is_known(ctx, stmt, limit, number)):
                 raise give_up
             ctx.live = live
             yield partial(run_round, number, begin)
@@ -159,6 +159,17 @@ def _unroll_rounds(
     finally:
         ctx.block, ctx.live = block, after
     return leave_loop(ctx, end)
+
+
+def _is_known(
+    ctx: Elaboration, stmt: tree.For | tree.While, limit: _OperatorLimit | None, number: int
+) -> bool:
+    """Return whether the rounds of a loop so far have left names with values at compile time alone."""
+    if limit is None or not limit.is_known:
+        return False
+    names = ctx.environment.bindings.locals
+    values = [names[name] for name in find_assigned_names(stmt) if name in names]
+    return number % MAX_UNROLLED > 0 or all(static_or(value, FAILED) is not FAILED for value in values)
 
 
 def _fail_names(ctx: Elaboration, stmt: tree.For | tree.While, end: Terminator | None) -> None:

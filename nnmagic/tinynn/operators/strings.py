@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
@@ -110,6 +111,46 @@ def index_string(text: str, index: v.Operand, span: Span) -> v.Value:
         code = v.dynamic(subscript(v.Operand(codes_of(text, span), span), [index], span))
         return v.Character(weak_int(code))
     raise v.RefusalError(f"the index of a string is an int, not {describe(number)}", index.span)
+
+
+def index_texts(
+    owner: v.Operand, indices: Sequence[Sequence[v.Operand]], span: Span
+) -> tuple[v.Value, int] | None:
+    """Evaluate indices of a string, or of a list of strings or of lists of characters.
+
+    Return the value and how many indices it takes; None for anything else. Raises RefusalError.
+    """
+    index = indices[0]
+    if isinstance(owner.value, v.Known) and isinstance(owner.value.value, str):
+        if len(index) != 1:
+            raise v.RefusalError("a string takes one index", span)
+        return index_string(owner.value.value, index[0], span), 1
+    lines = _lines_of(owner.value)
+    if len(indices) < 2 or not lines or len(index) != 1 or len(indices[1]) != 1:
+        return None
+    if isinstance(v.static_or(index[0].value, None), int) or isinstance(index[0].value, v.SliceOf):
+        return subscript(owner, index, span), 1
+    if len(set(map(len, lines))) > 1:
+        message = "of strings of several lengths only the call knows which"
+        raise v.RefusalError(message, index[0].span, hint="pad them, as in line.ljust(n)")
+    codes = codes_of("".join(lines), span)
+    table = apply("reshape", span, codes, newshape=(len(lines), len(lines[0])))
+    code = subscript(v.Operand(table, span), [index[0], indices[1][0]], span)
+    is_code = isinstance(code, v.Computed) and isinstance(code.type, TensorType) and not code.type.shape
+    return (v.Character(weak_int(code)), 2) if is_code else None  # type: ignore[arg-type]  # a Computed
+
+
+def _lines_of(value: v.Value) -> list[str]:
+    """Return the strings of a list, those of lists of characters as one; nothing for any other value."""
+    lines = list[str]()
+    for item in value.items if isinstance(value, v.TupleOf) and value.record is None else ():
+        parts = item.items if isinstance(item, v.TupleOf) else (item,)
+        texts = [part.value for part in parts if isinstance(part, v.Known) and isinstance(part.value, str)]
+        is_row = isinstance(item, v.TupleOf)
+        if len(texts) < len(parts) or (is_row and any(len(text) != 1 for text in texts)):
+            return []
+        lines.append("".join(texts))
+    return lines
 
 
 def _slice(bounds: v.SliceOf) -> slice:

@@ -89,7 +89,7 @@ class _Writer:
         has_others = arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults
         names = [node for node in py.walk(self.function) if isinstance(node, py.Name)]
         mentions = [node for node in names if node.id == self.function.name]
-        calls = [node.func for node in py.walk(self.function) if self._is_own(node)]
+        calls = [node for node in py.walk(self.function) if self._is_own(node)]
         changed = changed_names(self.function) - bound_names(self.function)
         effects = {"print", "random", "rng", "input"} & {
             *(node.id for node in names),
@@ -182,7 +182,7 @@ class _Writer:
                 return [stmt]
             case py.Return(value=py.expr() as value):
                 result = self._hoist(value, before)
-                keys = [py.Name(name, py.Load()) for name in self.params]
+                keys = [self._key_of(name) for name in self.params]
                 whole = py.Tuple([py.Constant(value=True), result, *keys], py.Load())
                 before.append(self._placed(py.Return(whole), stmt))
                 return before
@@ -205,6 +205,12 @@ class _Writer:
         if self._has_own(stmt) or any(isinstance(node, py.Return) for node in py.walk(stmt)):
             raise _StaysError
         return [stmt]
+
+    def _key_of(self, name: str) -> py.expr:
+        """Return some value of a parameter's type, which is not used; 0 for one that is assigned."""
+        nodes = (node for node in py.walk(self.function) if isinstance(node, py.Name) and node.id == name)
+        is_kept = all(isinstance(node.ctx, py.Load) for node in nodes)
+        return py.Name(name, py.Load()) if is_kept else py.Constant(0)
 
     @staticmethod
     def _placed(made: py.stmt, place: py.AST) -> py.stmt:
@@ -263,13 +269,13 @@ class _Writer:
                 return py.copy_location(py.Name(name, py.Load()), node)
             case py.Lambda() | py.NamedExpr() | py.SetComp() | py.DictComp() | py.Compare(ops=[_, _, *_]):
                 raise _StaysError
-        for word, value in py.iter_fields(node):
+        for part, value in py.iter_fields(node):
             if isinstance(value, py.expr):
-                setattr(node, word, self._hoist(value, before))
+                setattr(node, part, self._hoist(value, before))
             elif isinstance(value, list):
                 setattr(
                     node,
-                    word,
+                    part,
                     [self._hoist(each, before) if isinstance(each, py.expr) else each for each in value],
                 )
         if self._has_own(node):  # in a keyword

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast as py
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 from nnmagic.tinynn.syntax.name_scopes import changed_names, parameter_names
@@ -61,6 +62,12 @@ def with_nested_parameters(body: Sequence[py.stmt], nested: Nested) -> list[py.s
 
 def _is(node: py.AST, name: str) -> bool:
     return isinstance(node, py.Name) and node.id == name
+
+
+def _stored(statements: Sequence[py.stmt]) -> set[str]:
+    """Return the names that statements assign."""
+    nodes = (node for stmt in statements for node in py.walk(stmt))
+    return {node.id for node in nodes if isinstance(node, py.Name) and not isinstance(node.ctx, py.Load)}
 
 
 def _may_be_twice(index: py.expr) -> bool:
@@ -231,8 +238,13 @@ class _Rewriter:
         yield from self._first(stmt, stmt.iter)
         names = dict[str, py.expr]()
         stmt.iter, stmt.target = self._over(stmt.iter, stmt.target, names)
+        bound = {part.id for part in py.walk(stmt.target) if isinstance(part, py.Name)}
+        if names and bound & _stored(stmt.body):
+            raise NestedUseError(self.name, stmt)
         if self.has_values:
-            in_place = {name: (lambda made=made: copy.deepcopy(made)) for name, made in names.items()}
+            in_place: dict[str, Callable[[], py.expr]] = {
+                name: partial(copy.deepcopy, made) for name, made in names.items()
+            }
             stmt.body = [substitute_names(each, in_place) for each in stmt.body]  # type: ignore[misc]  # statements
             names = {}
         stmt.iter = self._outer(stmt.iter)
@@ -371,8 +383,11 @@ class _Rewriter:
         for each in node.generators:
             each.iter, each.target = self._over(each.iter, each.target, names)
         if names:
-            in_place = {name: (lambda made=made: copy.deepcopy(made)) for name, made in names.items()}
-            inner = [part for part in py.walk(node) if part is not node and bound_by(part) & set(names)]
+            in_place: dict[str, Callable[[], py.expr]] = {
+                name: partial(copy.deepcopy, made) for name, made in names.items()
+            }
+            keys = {*names, *bound_by(node)}
+            inner = [part for part in py.walk(node) if part is not node and bound_by(part) & keys]
             if inner:
                 raise NestedUseError(self.name, node)
             changed = substitute_names(node, in_place)  # type: ignore[arg-type]  # no variable of a loop

@@ -356,9 +356,9 @@ class _Plain(py.NodeTransformer):
             case py.Call(
                 func=py.Attribute(attr="move_to_end", value=py.Name(id=name)), args=[key], keywords=[]
             ):
-                key_name, value = f"_key_of_{name}", f"_value_of_{name}"
-                text = f"{key_name} = {py.unparse(key)}\n{value} = {name}[{key_name}]\n"
-                return self._written(f"{text}del {name}[{key_name}]\n{name}[{key_name}] = {value}", node)
+                key_name, held = f"_key_of_{name}", f"_value_of_{name}"
+                text = f"{key_name} = {py.unparse(key)}\n{held} = {name}[{key_name}]\n"
+                return self._written(f"{text}del {name}[{key_name}]\n{name}[{key_name}] = {held}", node)
             case py.Call(
                 func=py.Attribute(attr="append" | "appendleft" as word, value=py.Name(id=name)), args=[_]
             ) if name in self.lengths:

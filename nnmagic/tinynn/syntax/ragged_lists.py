@@ -32,8 +32,50 @@ _STATEMENTS = (py.Assign, py.AugAssign, py.AnnAssign, py.Expr, py.Return, py.Ass
 def with_chains(stmt: py.FunctionDef) -> py.FunctionDef:
     """Return a function with its lists of lists to which it appends; those that other uses show stay."""
     for name in sorted({makers.appended(node) for node in py.walk(stmt)} - {""}):
-        stmt = _with_chains_for(stmt, name) or stmt
+        stmt = _with_chains_for(stmt, name) or _with_added_keys(stmt, name) or stmt
     return stmt
+
+
+def _with_added_keys(stmt: py.FunctionDef, name: str) -> py.FunctionDef | None:
+    """Return a function with a dictionary for a ``defaultdict(list)``, whose items nothing else reads by key.
+
+    What is appended to a missing key comes into a list of its own. None where there is another use.
+    """
+    stmt = copy.deepcopy(stmt)
+    try:
+        makers.check_uses(stmt, name)
+    except makers.OtherUseError:
+        return None
+    made = next(node for node in py.walk(stmt) if makers.is_made(node, name))
+    assert isinstance(made, py.Assign | py.AnnAssign)
+    appends = [node for node in py.walk(stmt) if makers.appended(node) == name]
+    read = [
+        node
+        for node in py.walk(stmt)
+        if isinstance(node, py.Subscript) and isinstance(node.value, py.Name) and node.value.id == name
+    ]
+    if (makers.maker(made.value) or ("", ""))[0] != "default" or len(read) != len(appends):
+        return None
+    taken = makers.Taken(node.id for node in py.walk(stmt) if isinstance(node, py.Name))
+    made.value, key = py.copy_location(py.Dict([], []), made), taken.free(f"_key_of_{name}")
+
+    class Added(py.NodeTransformer):
+        def visit_Expr(self, node: py.Expr) -> py.AST | list[py.stmt]:
+            if node not in appends:
+                return node
+            place = next(part for part in py.walk(node) if part in read)
+            assert isinstance(place, py.Subscript)
+            index, place.slice = place.slice, py.copy_location(py.Name(key, py.Load()), place)
+            text = f"{key} = {py.unparse(index)}\nif {key} not in {name}:\n    {name}[{key}] = []"
+            before = py.parse(text).body
+            for part in (inner for each in before for inner in py.walk(each)):
+                if isinstance(part, py.stmt | py.expr):
+                    py.copy_location(part, node)
+            return [*before, node]
+
+    changed = Added().visit(stmt)
+    assert isinstance(changed, py.FunctionDef)
+    return py.fix_missing_locations(changed)
 
 
 def _with_chains_for(stmt: py.FunctionDef, name: str) -> py.FunctionDef | None:

@@ -314,12 +314,13 @@ class StatementCompiler(PatternCompiler):
                 args=[item],
                 keywords=[],
             ) if not isinstance(item, py.Starred) and not isinstance(index, py.Slice):
-                target = self.compile_target(
-                    py.copy_location(py.Subscript(owner.value, index, py.Store()), owner), elements=True
-                )
+                stored = py.copy_location(py.Subscript(owner.value, index, py.Store()), owner)
+                place = self.compile_target(stored, elements=True)
                 items = ast.ArrayLiteral(self.spans.of(item), [self.compile_expr(item)])
+                if not isinstance(place, ast.Call):
+                    return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
                 plus = ast.Op(span, ast.BuiltinOp.Add)
-                return tree.UpdateElements(span, target, plus, items, py.unparse(owner))
+                return tree.UpdateElements(span, place, plus, items, py.unparse(owner))
             case py.Call(func=py.Attribute(attr=method, value=owner), args=args) if (
                 method in unsupported_syntax.CHANGE_A_LIST
             ):

@@ -54,7 +54,10 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     "Import": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
     "ImportFrom": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
     "Global": (f"`global` {_NEVER}", "return the value instead"),
-    "Nonlocal": (f"`nonlocal` {_NEVER}", "return the value instead"),
+    "Nonlocal": (
+        "`nonlocal` is for a function whose body can stand where it is called",
+        "one that calls itself, or whose `return` stands in the midst of a loop, returns the value: n = f(n)",
+    ),
     "Delete": (f"`del` {_NEVER}", "leave it out: what is not used costs nothing"),
     "TypeAlias": (
         f"`type` {_NEVER}",

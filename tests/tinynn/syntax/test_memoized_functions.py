@@ -87,6 +87,7 @@ def _text(body: str, call: str) -> str:
     return f"def f(n, x):\n{lines}    return {call}\n"
 
 
+@pytest.mark.full("name", "branches", "min of", "loop", "all and", "and ends", "inside", "floats", "deep")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_are_pythons(name: str) -> None:
     body, call, args = PROGRAMS[name]

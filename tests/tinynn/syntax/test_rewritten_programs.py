@@ -1022,6 +1022,34 @@ PROGRAMS = {
         "    xs, ys = zip(*path)\n    return max(xs), ys[-1], len(xs)",
         "f(5)",
     ),
+    "a list that a function gives back is appended to": (
+        "def f(a, n):\n    if n == 0:\n        return a\n    return f(a, n - 1)\ndef g(x):\n"
+        "    a = [x, x + 1]\n"
+        "    b = f(a, 2)\n    b.append(5)\n    return a, b",
+        "g(3)",
+    ),
+    "a list that a function gave back changes": (
+        "def f(a, n):\n    if n == 0:\n        return a\n    return f(a, n - 1)\ndef g(x):\n"
+        "    a = [x, x + 1]\n"
+        "    b = f(a, 2)\n    a[0] = 7\n    return a, b",
+        "g(3)",
+    ),
+    "a list that a function gives itself back is appended to": (
+        "def f(a, n):\n    if n == 0:\n        return a\n    b = f(a, n - 1)\n    b.append(n)\n    return a",
+        "f(list(range(20)), 3)",
+    ),
+    "a list that is one function's, and another's": (
+        "def f(a, n):\n    if n == 0:\n        return a\n    return f(a, n - 1)\ndef g(x):\n"
+        "    a = [x, x + 1]\n"
+        "    b = f(a, 2)\n    return a + b, b + [x], len(b)",
+        "g(3)",
+    ),
+    "characters of lines": (
+        "def f(g, r, c):\n    n = 0\n    for i in range(r):\n        for j in range(c):\n"
+        "            n += (g[i][j] == '#') * (i + 2 * j) + (g[-1][j] in 'E.')\n"
+        "    return n, ord(g[r - 1][c - 1])",
+        "f(['S.#.', '..#.', '#..E'], np.int64(3), np.int64(4))",
+    ),
 }
 
 NAMES = {
@@ -1040,6 +1068,7 @@ def plain(value):
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
+@pytest.mark.full("name", "one of two lists", "a cache that forgets")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_python_means_the_same(name):
     source, call = PROGRAMS[name]

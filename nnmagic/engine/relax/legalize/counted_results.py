@@ -32,7 +32,7 @@ def emit_dims(call: OpCall, vector: Value, rank: int) -> list[Extent]:
     call.define_sizes(shape, variables)
     limit: PrimExpr = tirx.const(_MOST_ELEMENTS, "int64")
     for variable in variables:
-        call.require(variable >= 0, "a dimension is negative")
+        call.require(variable >= 0, "negative dimensions are not allowed")
         call.require(variable <= limit, "the dimensions are too large")
         # The limit is of the product: each dimension leaves a part of it to the others.
         limit = tirx.floordiv(limit, maximum(variable, 1))

@@ -29,7 +29,7 @@ def _require_dims(call: OpCall, sizes: Sequence[Extent]) -> list[Extent]:
     """Return sizes that are dimensions; have the program raise ValueError for a negative one."""
     for size in sizes:
         if not is_nonnegative(size):
-            call.require(as_expr(size) >= 0, "a dimension is negative")
+            call.require(as_expr(size) >= 0, "negative dimensions are not allowed")
     return list(sizes)
 
 
