@@ -132,8 +132,8 @@ def _outer(old: ir.Function, inner: str) -> ir.Function:
     result = cells.value_type(old.result_type)
     body: ir.Expr = ir.Call(ir.GlobalVar(inner), tuple(args), span=old.span, checked_type=result)
     if cells.has_data_types(old.result_type):
-        parts = cell_operators.parts_of_value(body, result)
-        pairs = list(zip(leaf_types(old.result_type), parts, strict=True))
+        leaves = cell_operators.parts_of_value(body, result)
+        pairs = list(zip(leaf_types(old.result_type), leaves, strict=True))
         roots = tuple(part for kind, part in pairs if isinstance(kind, TypeCall))
         others = [part for kind, part in pairs if not isinstance(kind, TypeCall)]
         parts = (cell_operators.call_operator(cell_operators.CLOSE, roots, _WORDS), *others)
