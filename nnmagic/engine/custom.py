@@ -34,13 +34,12 @@ class CustomExecutable:
         from nnmagic.engine.arguments import Parameter
 
         function = module.functions[entry]
-        assert function.ret_type is not None
         self._name = name
-        self._result = Parameter(f"the result of the engine {name}", function.ret_type, module.types)
+        self._result = Parameter(f"the result of the engine {name}", function.result_type, module.types)
         self._parameters = [
             Parameter(
                 f"%{param.name_hint}",
-                param.checked_type or param.type_annotation or function.ret_type,
+                param.checked_type or param.type_annotation or function.result_type,
                 module.types,
             )
             for param in function.params

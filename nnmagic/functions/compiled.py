@@ -342,8 +342,7 @@ def _record_calls(definition: Definition, cache_info: CacheInfo) -> RecordCalls 
     """Return what calls a function that takes or gives records; None for any other."""
     function = definition.module.functions[definition.name]
     types = [parameter.type for parameter in definition.call.parameters]
-    assert function.ret_type is not None
-    result = definition.call.result or function.ret_type
+    result = definition.call.result or function.result_type
     if not any(map(holds_record, (*types, result))):
         return None
     plain = CompiledFunction(definition, cache_info, records=False)

@@ -27,6 +27,18 @@ class Node:
     span: Span | None = None
     checked_type: ty.Type | None = None
 
+    @property
+    def inferred_type(self) -> ty.Type:
+        """The type that inference found, of a node of a typed module."""
+        assert self.checked_type is not None
+        return self.checked_type
+
+    @property
+    def inferred_tensor(self) -> ty.TensorType:
+        """The same of what is known to be a tensor."""
+        assert isinstance(self.checked_type, ty.TensorType)
+        return self.checked_type
+
     def __str__(self) -> str:
         from nnmagic.relay.text.printer import expr_text
 
@@ -160,6 +172,12 @@ class Function(Node):
     type_params: tuple[ty.TypeVar, ...] = ()
     attrs: Attrs = field(default_factory=dict)
     inferred: bool = field(default=False, kw_only=True)
+
+    @property
+    def result_type(self) -> ty.Type:
+        """The result type of a function of a typed module."""
+        assert self.ret_type is not None
+        return self.ret_type
 
 
 @dataclass(frozen=True, slots=True)

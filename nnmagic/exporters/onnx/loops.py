@@ -60,9 +60,8 @@ def export_loop(
     start = [leaf for arg in args for leaf in flatten(arg)]
     if not all(isinstance(leaf, OnnxTensor) for leaf in start):
         return REFUSED
-    assert call.checked_type is not None
     tensors = cast("list[OnnxTensor]", start)
-    work = _ExportedLoop(exporter, function, is_self, cast("list[Type]", types), call.checked_type)
+    work = _ExportedLoop(exporter, function, is_self, cast("list[Type]", types), call.inferred_type)
     split = _split(function.body, is_self)
     try:
         return work.whole(tensors) if split is None else work.split(tensors, split)

@@ -81,8 +81,7 @@ class BatchFlags:
             flags.flags[param] = tree_of(parts, type_of(param))
         flags.result = _union(flags.result, self.of_block(function.body, flags))
         if flags.name in self.of_rules and any(flags.mask):
-            assert function.ret_type is not None
-            flags.result = spread_flag(function.ret_type, flag=True)
+            flags.result = spread_flag(function.result_type, flag=True)
         rule = custom_rule(function)
         for callee in () if rule is None else rule.functions:
             flags.diverges |= self._of_callee(callee, self.all_of(callee), flags).diverges

@@ -81,13 +81,12 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
         have = spread_flag(type_, flag=index in argnums)
         env[old] = _with_flags(new, have, flags.flags[old], type_, size)
     scope = _BatchScope(env, flags, size)
-    assert function.ret_type is not None
     if flags.holds_data:
-        value, tree = batcher.whole(name, function, scope), spread_flag(function.ret_type, flag=True)
+        value, tree = batcher.whole(name, function, scope), spread_flag(function.result_type, flag=True)
     else:
         value, tree = batcher.of_block(function.body, scope)
     diagnostics.raise_if_any(RelayError)
-    body = _complete(value, tree, function.ret_type, size)
+    body = _complete(value, tree, function.result_type, size)
     helpers = {key: helper for key, helper in prepared.functions.items() if key != name} | batcher.made
     return Batched(tuple(params), body, helpers, prepared.types)
 
@@ -251,7 +250,6 @@ class _Batcher:
         self.taken.add(helper)
         self._helpers[key] = helper
         function = self.functions[name]
-        assert function.ret_type is not None
         mask, params, names = iter(flags.mask), list[ir.Var](), dict[str, str]()
         for param in function.params:
             type_ = _type_with(blocks.type_of(param), tree_of(mask, blocks.type_of(param)), size.dim)
@@ -264,8 +262,8 @@ class _Batcher:
             extra = [ir.Var("batch", TensorType((size.dim,), "bool"), span=function.span)]
             size = BatchSize(size.dim, extra[0])
         value, tree = self.of_block(function.body, _BatchScope(env, flags, size))
-        body = _with_flags(value, tree, flags.result, function.ret_type, size)
-        result = _type_with(function.ret_type, flags.result, size.dim)
+        body = _with_flags(value, tree, flags.result, function.result_type, size)
+        result = _type_with(function.result_type, flags.result, size.dim)
         attrs, rule = dict(function.attrs), custom_rule(function)
         for callee in () if rule is None else rule.functions:
             names[callee] = self._helper(self.flags.of_call(callee, self.flags.all_of(callee), flags), size)
@@ -275,7 +273,6 @@ class _Batcher:
 
     def whole(self, name: str, function: ir.Function, scope: _BatchScope) -> ir.Expr:
         """Return the results of a function that runs for one example after the other."""
-        assert function.ret_type is not None
         helper = f"{name}_example"
         while helper in self.taken:
             helper += "_"
@@ -284,7 +281,7 @@ class _Batcher:
         body = blocks.forward_block(function.body, env)
         self.made[helper] = replace(function, params=params, body=body, checked_type=None)
         call_ = ir.Call(ir.GlobalVar(helper, span=function.span), function.params, span=function.span)
-        return self._each(ir.Var("results", function.ret_type), call_, scope)
+        return self._each(ir.Var("results", function.result_type), call_, scope)
 
     # -- one example after the other -----------------------------------------------------------------------
 

@@ -172,14 +172,11 @@ class ComplexCall(CallView):
     @property
     def result(self) -> TensorType:
         """Return the type of the result, a tensor."""
-        assert isinstance(self.node.checked_type, TensorType)
-        return self.node.checked_type
+        return self.node.inferred_tensor
 
     def type(self, index: int = 0) -> TensorType:
         """Return the type of an operand that is a tensor."""
-        type_ = self.node.args[index].checked_type
-        assert isinstance(type_, TensorType)
-        return type_
+        return self.node.args[index].inferred_tensor
 
     def rank(self, index: int = 0) -> int:
         """Return the rank of an operand, without the axis of pairs."""

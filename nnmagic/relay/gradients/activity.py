@@ -131,9 +131,8 @@ class Activity:
         mask = self.mask_of(callee, args, active)
         function = self.functions[callee]
         if custom_rule(function) is not None:
-            assert function.ret_type is not None
             # What is inside of a function with its own rule is never differentiated.
-            return self.data_types.flowing(function.ret_type) if any(mask) else False
+            return self.data_types.flowing(function.result_type) if any(mask) else False
         if callee == name and activity is not None:
             # A function that passes an active value to an inactive parameter of its own has an
             # active parameter.

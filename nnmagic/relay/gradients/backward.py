@@ -393,8 +393,7 @@ class Backward:
         name = value.op.name
         activity = self.activity.of_function(name, self.activity.mask_of(name, value.args, scope.active))
         function = self.functions[name]
-        assert function.ret_type is not None
-        seeds = leaves(_only(tree, activity.result), function.ret_type)
+        seeds = leaves(_only(tree, activity.result), function.result_type)
         # Each combination of active parameters and seeded results has a backward function of its
         # own: zeros that nobody needs are neither passed nor computed.
         seeded = tuple(seed is not None for seed in seeds)
@@ -446,9 +445,8 @@ class Backward:
         # Registered before its body is differentiated: a recursive call in there finds it.
         helper = self._helpers[key] = self.new_name(f"{name}_backward")
         function = self.functions[name]
-        assert function.ret_type is not None
         env: dict[ir.Expr, ir.Expr] = {param: blocks.fresh(param) for param in function.params}
-        types = leaf_types(function.ret_type)
+        types = leaf_types(function.result_type)
         seeds = [
             ir.Var(
                 f"d{index}" if len(types) > 1 else "d",
@@ -459,7 +457,7 @@ class Backward:
             else None
             for index, (type_, flows) in enumerate(zip(types, seeded, strict=True))
         ]
-        seed = tree_of(iter(seeds), function.ret_type)
+        seed = tree_of(iter(seeds), function.result_type)
         _, cotangents = self.of_block(function.body, env, dict(activity.active), seed, valued=False)
         filled = [leaf for param in function.params for leaf in cotangents.filled(param, env[param])]
         fields = [leaf for leaf, flowing in zip(filled, activity.mask, strict=True) if flowing]

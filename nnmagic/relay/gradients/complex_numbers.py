@@ -47,9 +47,8 @@ def _conjugated(module: Module) -> dict[str, Function]:
     for function in module.functions.values():
         rule = custom_rule(function)
         if rule is not None and rule.kind == CUSTOM_VJP and rule.functions:
-            assert function.ret_type is not None
             backward = functions[rule.functions[1]]
-            count = len(inexact_leaves(function.ret_type))
+            count = len(inexact_leaves(function.result_type))
             functions[rule.functions[1]] = _conjugating(
                 backward, backward.params[-count or len(backward.params) :]
             )
@@ -63,12 +62,11 @@ def inexact_leaves(type_: Type) -> list[Type]:
 
 def _conjugating(function: Function, cotangents: Sequence[Var]) -> Function:
     """Return a function that takes conjugates of some parameters, and gives those of its result."""
-    assert function.ret_type is not None
     new = {old: Var(old.name_hint, type_of(old), span=old.span) for old in cotangents}
     memo: dict[Expr, Expr] = {old: _each(param, type_of(old), _conjugate) for old, param in new.items()}
     body = rewrite(function.body, lambda _old, node: node, memo)
-    result = Var("result", function.ret_type, span=function.span)
-    body = Let(result, body, _each(result, function.ret_type, _conjugate), span=function.span)
+    result = Var("result", function.result_type, span=function.span)
+    body = Let(result, body, _each(result, function.result_type, _conjugate), span=function.span)
     params = tuple(new.get(param, param) for param in function.params)
     return replace(function, params=params, body=body, checked_type=None)
 

@@ -119,7 +119,6 @@ def _rounds(
 
     changed: the parameters that its rounds change. steps: what they add to the others that they change.
     """
-    assert function.ret_type is not None
     place, end, span = _variable("round", _INDEX), _variable("end", _INDEX), function.span
     own = copy_graph(function)
     bindings, counters = _counters(own, place, steps)
@@ -147,12 +146,13 @@ def _rounds(
         inner, fields = [*inner, (whole, value), *zip(names, parts, strict=True)], tuple(names)
     for at, field in zip(changed, fields, strict=True):
         following[at] = field
-    again = with_bindings(inner, _next_round(counted, place, (end, *following), function.ret_type))
-    is_round, result = _variable("is_round", _BOOL), _variable("result", function.ret_type)
+    again = with_bindings(inner, _next_round(counted, place, (end, *following), function.result_type))
+    is_round, result = _variable("is_round", _BOOL), _variable("result", function.result_type)
     bindings.append((is_round, replace(call("less", [place, end], span), checked_type=_BOOL)))
-    bindings.append((result, ir.If(is_round, again, exit_, span=span, checked_type=function.ret_type)))
+    bindings.append((result, ir.If(is_round, again, exit_, span=span, checked_type=function.result_type)))
     params = (place, end, *own.params)
-    return ir.Function(params, with_bindings(bindings, result), function.ret_type, attrs={LOOP: 1}, span=span)
+    body = with_bindings(bindings, result)
+    return ir.Function(params, body, function.result_type, attrs={LOOP: 1}, span=span)
 
 
 def _counters(

@@ -90,20 +90,19 @@ def _of_complex(
     differentiated: Differentiated, function: Function, argnums: Sequence[int], *, reverse: bool
 ) -> Differentiated:
     """Return a derivative over pairs of floats as one of complex numbers."""
-    assert function.ret_type is not None
     param_types = [type_of(param) for param in function.params]
     types = [leaf for index in argnums for leaf in inexact_leaves(param_types[index])]
     if reverse:
-        types = inexact_leaves(function.ret_type)
+        types = inexact_leaves(function.result_type)
     env, params = dict[Expr, Expr](), list[Var]()
     for number, (old, type_) in enumerate(zip(differentiated.params, [*param_types, *types], strict=False)):
         params.append(Var(old.name_hint, type_, span=old.span))
         # The conjugate, df/dx - i df/dy, is what JAX calls the gradient of a real function.
         env[old] = to_pairs(params[-1], type_, conjugate=reverse and number >= len(param_types))
     body = rewrite(differentiated.body, lambda _old, new: new, env)
-    result = TupleType(tuple(param_types[index] for index in argnums)) if reverse else function.ret_type
+    result = TupleType(tuple(param_types[index] for index in argnums)) if reverse else function.result_type
     value, derivative = (TupleGetItem(body, index, span=function.span) for index in range(2))
-    parts = (from_pairs(value, function.ret_type), from_pairs(derivative, result, conjugate=reverse))
+    parts = (from_pairs(value, function.result_type), from_pairs(derivative, result, conjugate=reverse))
     return Differentiated(
         tuple(params),
         Tuple(parts, span=function.span),
@@ -127,7 +126,6 @@ def _forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[
     flows = first.data_types.flows
     types = [leaf for index in argnums for leaf in leaf_types(type_of(function.params[index])) if flows(leaf)]
     tangents = [Var(f"t{index}" if len(types) > 1 else "t", leaf) for index, leaf in enumerate(types)]
-    assert function.ret_type is not None
     skipped = [None] * (len(first.params) - count)
     # The double-backward trick (Townsend, A new trick for calculating Jacobian vector products,
     # 2017): the pullback is linear, and the transpose of a transpose is the forward derivative. So
@@ -143,14 +141,14 @@ def _forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[
         env: dict[Expr, Expr] = dict(zip(plain.params, second.params[:count], strict=True))
         value = forward_block(plain.body, env)
     data_types = second.data_types
-    leaves = list(zip(project(value, function.ret_type), leaf_types(function.ret_type), strict=True))
+    leaves = list(zip(project(value, function.result_type), leaf_types(function.result_type), strict=True))
     primals = (data_types.full(leaf_value, leaf) for leaf_value, leaf in leaves if flows(leaf))
     zeros: dict[Expr, Expr] = dict(zip(second.params[count:], primals, strict=True))
     given = iter(second.cotangents)
     tangent = [
         next(given) if flows(leaf) else data_types.full(leaf_value, leaf) for leaf_value, leaf in leaves
     ]
-    tree = nest(tree_of(iter(tangent), function.ret_type))
+    tree = nest(tree_of(iter(tangent), function.result_type))
     body = rewrite(Tuple((value, tree), span=function.span), lambda _old, new: new, zeros)
     helpers = {**first.helpers, **second.helpers, **data_types.functions}
     return Differentiated((*second.params[:count], *tangents), body, helpers, data_types.types)

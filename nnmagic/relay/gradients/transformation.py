@@ -117,10 +117,9 @@ def pullback(
     data_types = backward.data_types
     mask = _mask(function, argnums, data_types)
     activity = backward.activity.of_function(name, mask)
-    assert function.ret_type is not None
     env: dict[Expr, Expr] = {param: fresh(param) for param in function.params}
     params = [param for param in env.values() if isinstance(param, Var)]
-    seed, extra = _seed(function.ret_type, seeds, data_types)
+    seed, extra = _seed(function.result_type, seeds, data_types)
     value, cotangents = backward.of_block(function.body, env, dict(activity.active), seed, valued=True)
     diagnostics.raise_if_any(RelayError)
     assert value is not None

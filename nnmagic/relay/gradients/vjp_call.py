@@ -47,8 +47,7 @@ class IndexedSlice:
 
     def of_taken(self, take: Call, index: Expr) -> IndexedSlice:
         """Return the slice of an array of which the array of this one is what ``take`` gives."""
-        type_ = take.args[1].checked_type
-        assert isinstance(type_, TensorType)
+        type_ = take.args[1].inferred_tensor
         rank = self.rank + 1
         axis = int(cast("int", take.attrs["axis"])) % rank
         places = {other + (other >= axis): place for other, place in self.places.items()}

@@ -203,74 +203,68 @@ def _fits_lapack(elements: int) -> Check:
 
 
 _PAIRS = Attr("pairs", BOOL, default=False)
-declare(
+
+
+def _declare_routine(
+    signature: str,
+    relation: Relation,
+    summary: str,
+    *attrs: Attr,
+    pairs: bool = True,
+    twin: bool = True,
+    elements: int = 0,
+) -> None:
+    """Declare what LAPACK computes, of complex matrices as pairs, too, and NumPy by the same name."""
+    declare(
+        signature,
+        _or_of_pairs(relation) if pairs else relation,
+        summary,
+        *attrs,
+        *([_PAIRS] if pairs else []),
+        numpy=f"numpy.{signature.partition('(')[0]}" if twin else None,
+        shape_constraints=[_fits_lapack(elements)],
+    )
+
+
+_declare_routine(
     "linalg.solve(a, b)",
-    _or_of_pairs(lambda types, _attrs: _second_of(types, _square(types))),
+    lambda types, _attrs: _second_of(types, _square(types)),
     "The solution x of a @ x = b, for the columns of b.",
-    _PAIRS,
-    numpy="numpy.linalg.solve",
-    shape_constraints=[_fits_lapack(0)],
 )
-declare(
-    "linalg.inv(a)",
-    _or_of_pairs(_same),
-    "The inverse of square matrices.",
-    _PAIRS,
-    numpy="numpy.linalg.inv",
-    shape_constraints=[_fits_lapack(0)],
-)
-declare(
+_declare_routine("linalg.inv(a)", _same, "The inverse of square matrices.")
+_declare_routine(
     "linalg.cholesky(a)",
-    _or_of_pairs(_same),
+    _same,
     "The Cholesky factor of Hermitian, positive definite matrices; only one triangle of them is read.",
     Attr("upper", BOOL, default=False),
-    _PAIRS,
-    numpy="numpy.linalg.cholesky",
-    shape_constraints=[_fits_lapack(0)],
 )
-declare(
-    "linalg.det(a)",
-    _det,
-    "The determinant of real matrices.",
-    numpy="numpy.linalg.det",
-    shape_constraints=[_fits_lapack(0)],
-)
-declare(
+_declare_routine("linalg.det(a)", _det, "The determinant of real matrices.", pairs=False)
+_declare_routine(
     "linalg.slogdet(a)",
-    _or_of_pairs(_slogdet),
+    _slogdet,
     "The sign of the determinant, and the logarithm of its absolute value.",
-    _PAIRS,
-    numpy="numpy.linalg.slogdet",
-    shape_constraints=[_fits_lapack(0)],
 )
-declare(
+_declare_routine(
     "linalg.qr(a)",
-    _or_of_pairs(_qr),
+    _qr,
     "The QR decomposition: orthonormal columns and an upper triangle, or the triangle alone.",
     Attr("mode", choice("reduced", "complete", "r"), "reduced"),
-    _PAIRS,
-    numpy="numpy.linalg.qr",
-    shape_constraints=[_fits_lapack(0)],
 )
-declare(
+_declare_routine(
     "linalg.svd(a)",
-    _or_of_pairs(_svd),
+    _svd,
     "The singular value decomposition (u, s, vh), or the singular values alone.",
     Attr("full_matrices", BOOL, default=True),
     Attr("compute_uv", BOOL, default=True),
-    _PAIRS,
-    numpy="numpy.linalg.svd",
-    shape_constraints=[_fits_lapack(4)],
+    elements=4,
 )
-declare(
+_declare_routine(
     "linalg.eigh(a)",
-    _or_of_pairs(_eigh),
+    _eigh,
     "The eigenvalues of Hermitian matrices in ascending order, and their eigenvectors as columns.",
     Attr("UPLO", choice("L", "U"), "L"),
     Attr("compute_v", BOOL, default=True),
-    _PAIRS,
-    numpy="numpy.linalg.eigh",
-    shape_constraints=[_fits_lapack(2)],
+    elements=2,
 )
 declare(
     "linalg.eig(a)",
@@ -280,12 +274,11 @@ declare(
     _PAIRS,
     shape_constraints=[_fits_lapack(1)],
 )
-declare(
+_declare_routine(
     "linalg.lu(a)",
-    _or_of_pairs(_lu),
+    _lu,
     "Both factors of P @ L @ U in one matrix, and the rows, from 1 on, that are swapped one after the other.",
-    _PAIRS,
-    shape_constraints=[_fits_lapack(0)],
+    twin=False,
 )
 Family("linalg").declare(
     "linalg.permutation(pivots)",
@@ -294,13 +287,13 @@ Family("linalg").declare(
     Attr("rows", INT, 0, call_default=REQUIRED),
     traits=Trait.SPECULATABLE,
 )
-declare(
+_declare_routine(
     "linalg.lstsq(a, b)",
     _lstsq,
     "The least-squares solution of a @ x = b, squared residuals, the rank of a.",
     Attr("rcond", optional(FLOAT), None),
-    numpy="numpy.linalg.lstsq",
-    shape_constraints=[_fits_lapack(1)],
+    pairs=False,
+    elements=1,
 )
 declare(
     "linalg.full_rank(data, rank, a)",

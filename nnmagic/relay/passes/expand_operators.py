@@ -15,7 +15,7 @@ from nnmagic.relay.infer.erase import erase_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.traverse import post_order, rewrite_module
 from nnmagic.relay.tensor_expr import TensorExpr
-from nnmagic.relay.types import Dim, TensorType
+from nnmagic.relay.types import Dim
 
 
 def _det(x: TensorExpr) -> TensorExpr:
@@ -104,13 +104,11 @@ def expand_operators(module: Module, *, keep: Collection[str] = ()) -> Module:
         assert isinstance(new, Call)
         operands = list[TensorExpr]()
         for before, after in zip(old.args, new.args, strict=True):
-            assert isinstance(before.checked_type, TensorType)
-            operands.append(TensorExpr(after, before.checked_type.dtype, new.span))
+            operands.append(TensorExpr(after, before.inferred_tensor.dtype, new.span))
         attrs = dict(new.attrs)
         # A tensor expression knows no shape of its own: an expansion that needs one asks for it by name.
         if "shape" in inspect.signature(expansion).parameters:
-            assert isinstance(old.args[0].checked_type, TensorType)
-            attrs["shape"] = old.args[0].checked_type.shape
+            attrs["shape"] = old.args[0].inferred_tensor.shape
         expanded: TensorExpr = expansion(*operands, **attrs)
         return expanded.expr
 

@@ -123,8 +123,8 @@ def _transpose_matrices(function: ir.Function, name: str) -> tuple[ir.Function, 
         matrix, column = node.args
         if sizes.get(matrix, math.inf) > _MOST_TRANSPOSED:
             continue
-        rows, length = cast("tuple[int, int]", _tensor_type(matrix).shape)
-        dtype = _tensor_type(matrix).dtype
+        rows, length = cast("tuple[int, int]", matrix.inferred_tensor.shape)
+        dtype = matrix.inferred_tensor.dtype
         if matrix not in transposes:
             type_ = TensorType((length, rows), dtype)
             transposes[matrix] = _call("transpose", matrix, type_, axes=(1, 0))
@@ -142,15 +142,10 @@ def _multiplies_column(call: ir.Call) -> bool:
         return False
     if any(call.attrs[name] for name in ("out_dtype", "transpose_a", "transpose_b")):
         return False
-    matrix, column = map(_tensor_type, call.args)
+    matrix, column = (arg.inferred_tensor for arg in call.args)
     return (
         column.shape[1] == 1 and matrix.dtype == column.dtype and None not in map(_size_of, (matrix, column))
     )
-
-
-def _tensor_type(tensor: ir.Expr) -> TensorType:
-    assert isinstance(tensor.checked_type, TensorType)
-    return tensor.checked_type
 
 
 def _reshape(value: ir.Expr, shape: tuple[int, int], dtype: str) -> ir.Call:

@@ -84,10 +84,9 @@ def _name(function: Function, shapes: Sequence[_Shape]) -> Function:
         replace(leaf, shape=tuple(AnyDim(next(labels)) if dim == ANY else dim for dim in leaf.shape))
         for leaf in given
     ]
-    assert function.ret_type is not None
     results = [
         leaf if not isinstance(shape, int) else replace(leaf, shape=named[shape].shape)
-        for leaf, shape in zip(leaves(function.ret_type), shapes, strict=True)
+        for leaf, shape in zip(leaves(function.result_type), shapes, strict=True)
     ]
     types = iter(named)
     params = tuple(
@@ -95,7 +94,7 @@ def _name(function: Function, shapes: Sequence[_Shape]) -> Function:
         for param in function.params
     )
     body = substitute(function.body, dict(zip(function.params, params, strict=True)))
-    ret_type = _map_leaves(function.ret_type, iter(results))
+    ret_type = _map_leaves(function.result_type, iter(results))
     return replace(function, params=params, body=body, ret_type=ret_type, inferred=False, checked_type=None)
 
 
@@ -103,8 +102,7 @@ def _result_shapes(
     function: Function, name: str, result_shapes: Mapping[str, Sequence[_Shape]]
 ) -> Sequence[_Shape]:
     """Return whose shape each tensor of a loop's result has: a parameter's whose shape no round changes."""
-    assert function.ret_type is not None
-    results = list(leaves(function.ret_type))
+    results = list(leaves(function.result_type))
     opened: Sequence[_Shape] = [_OPEN] * len(results)
     shapes = _Shapes(function, {**result_shapes, name: opened}, name)
     ends = list(flatten(shapes.of(function.body)))
@@ -207,16 +205,14 @@ class _Shapes:
 def _of_call(call: Call, results: Sequence[_Shape], given: Sequence[_Shape]) -> _Shape:
     """Return the shape of a call's result: those of the arguments that its results have."""
     own = iter([given[result] if isinstance(result, int) else result for result in results])
-    assert call.checked_type is not None
-    return cast("_Shape", rebuild(call.checked_type, own))
+    return cast("_Shape", rebuild(call.inferred_type, own))
 
 
 def _spread(shape: _Shape, arg: Expr) -> list[_Shape]:
     """Return the shapes of the tensors of an argument."""
     if isinstance(shape, tuple):
         return list(flatten(shape))
-    assert arg.checked_type is not None
-    return [shape for _ in leaves(arg.checked_type)] if shape is None or shape is _OPEN else [shape]
+    return [shape for _ in leaves(arg.inferred_type)] if shape is None or shape is _OPEN else [shape]
 
 
 def _number(type_: Type, numbers: Iterator[int]) -> _Shape:

@@ -58,8 +58,7 @@ def represent_data_types(
     layouts = cells.CellLayouts(module.types)
     made = {name: _CellRewriter(layouts, failures).function(each) for name, each in functions.items()}
     old = functions[entry]
-    assert old.ret_type is not None
-    signature = CellSignature(tuple(map(entry_signature.type_of, old.params)), old.ret_type, layouts)
+    signature = CellSignature(tuple(map(entry_signature.type_of, old.params)), old.result_type, layouts)
     if not any(map(cells.has_data_types, (*signature.parameters, signature.result))):
         return Module(made), None
     inner = f"{entry}_of_cells"
@@ -130,11 +129,11 @@ def _outer(old: ir.Function, inner: str) -> ir.Function:
         args.append(
             cell_operators.nested(cells.value_type(type_), opened) if cells.has_data_types(type_) else param
         )
-    assert old.ret_type is not None
-    result = cells.value_type(old.ret_type)
+    result = cells.value_type(old.result_type)
     body: ir.Expr = ir.Call(ir.GlobalVar(inner), tuple(args), span=old.span, checked_type=result)
-    if cells.has_data_types(old.ret_type):
-        pairs = list(zip(leaf_types(old.ret_type), cell_operators.parts_of_value(body, result), strict=True))
+    if cells.has_data_types(old.result_type):
+        leaves = cell_operators.parts_of_value(body, result)
+        pairs = list(zip(leaf_types(old.result_type), leaves, strict=True))
         roots = tuple(part for kind, part in pairs if isinstance(kind, TypeCall))
         others = [part for kind, part in pairs if not isinstance(kind, TypeCall)]
         parts = (cell_operators.call_operator(cell_operators.CLOSE, roots, _WORDS), *others)
@@ -229,12 +228,10 @@ class _CellRewriter:
                 type_ = cells.value_type(entry_signature.type_of(old))
                 return replace(new, type_annotation=type_, checked_type=type_)
             case ir.Function(), ir.Function():
-                assert old.ret_type is not None
-                assert old.checked_type is not None
                 return replace(
                     new,
-                    ret_type=cells.value_type(old.ret_type),
-                    checked_type=cells.value_type(old.checked_type),
+                    ret_type=cells.value_type(old.result_type),
+                    checked_type=cells.value_type(old.inferred_type),
                 )
         if old.checked_type is None or not cells.has_data_types(old.checked_type):
             return new
@@ -253,8 +250,7 @@ class _CellRewriter:
         used = next((number for number, test in enumerate(tests) if test is None), len(tests) - 1)
         last_arm, last = arms[used], tests[used]
         result = matching.arm(last_arm[1])
-        assert old.checked_type is not None
-        type_ = cells.value_type(old.checked_type)
+        type_ = cells.value_type(old.inferred_type)
         if last is not None and not old.complete:
             result = self._or_fail(old, matching, last, result, type_)
         for (_, clause), test in reversed(list(zip(arms[:used], tests[:used], strict=True))):

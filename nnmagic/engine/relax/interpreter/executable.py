@@ -161,8 +161,7 @@ def _flat(kernel: Function) -> Function:
         for param in kernel.params
         for name, type_ in named_leaves(param.name_hint, type_of(param))
     )
-    assert kernel.ret_type is not None
-    results = tuple(leaves(kernel.ret_type))
+    results = tuple(leaves(kernel.result_type))
     return Function(params, kernel.body, results[0] if len(results) == 1 else TupleType(results))
 
 

@@ -269,60 +269,12 @@ def _pad(call: OpCall) -> Value:
     return call.te(compute, data, widths, fill, relax.ShapeExpr(dims))
 
 
-def _slice_spans(
-    shape: Sequence[Extent], begin: Tensor, end: Tensor, strides: Tensor, *, by_size: bool = False
-) -> list[tuple[Index, Extent, Index]]:
-    """Return the start, length and step of ``begin:end:strides`` in every dimension, clamped to the data.
-
-    Axes for which ``begin`` has no number are whole. With ``by_size``, ``end`` is a length (-1: all).
-    """
-    one, zero = tirx.const(1, "int64"), tirx.const(0, "int64")
-    count, steps = int(begin.shape[0]), int(strides.shape[0])
-    spans = []
-    for axis, length in enumerate(shape):
-        dim: PrimExpr = tirx.convert(length).astype("int64")
-        if axis >= count:
-            spans.append((zero, dim, one))
-            continue
-        by = one if by_size or axis >= steps else dynamic_slices.clamp_step(strides(axis).astype("int64"))
-        # Python's slice.indices: a backward slice ends at -1, one before the first element.
-        low, high = tirx.Select(by > 0, zero, -one), tirx.Select(by > 0, dim, dim - 1)
-        start, stop = begin(axis).astype("int64"), end(axis).astype("int64")
-        if by_size:
-            # A length is counted from where the slice begins once that is counted from the front.
-            stop = tirx.Select(stop < 0, dim, tirx.Select(start < 0, start + dim, start) + stop)
-        start, stop = (
-            tirx.max(low, tirx.min(high, tirx.Select(bound < 0, bound + dim, bound)))
-            for bound in (start, stop)
-        )
-        distance = tirx.Select(by > 0, stop - start, start - stop)
-        # A step of 0 is refused elsewhere; here it must not divide.
-        size = tirx.max(tirx.abs(by), one)
-        spans.append((start, tirx.max(tirx.floordiv(distance + size - 1, size), zero), by))
-    return spans
-
-
 def _strided_slice(call: OpCall) -> Value:
     """Lower to a slice whose bounds are operands."""
-    by_size = call.attrs["slice_mode"] == "size"
     data, *bounds = call.args
-    slices = None if by_size else dynamic_slices.resolve_slices(call, data, bounds)
-    if slices is not None:
-        return dynamic_slices.take_slices(call, data, slices)
-    rank = len(shape_of(call.args[0]))
-
-    def sizes(x: Tensor, *bounds: Tensor) -> list[Extent]:
-        return [length for _, length, _ in _slice_spans(x.shape, *bounds, by_size=by_size)]
-
-    dims = _compute_dims(call, sizes, rank, *call.args)
-
-    def compute(x: Tensor, begin: Tensor, end: Tensor, strides: Tensor, shape: Sequence[Extent]) -> Tensor:
-        spans = _slice_spans(x.shape, begin, end, strides, by_size=by_size)
-        return te.compute(
-            shape, lambda *at: x(*(start + i * by for i, (start, _, by) in zip(at, spans, strict=True)))
-        )
-
-    return call.te(compute, *call.args, relax.ShapeExpr(dims))
+    by_size = call.attrs["slice_mode"] == "size"
+    slices = dynamic_slices.resolve_slices(call, data, bounds, by_size=by_size)
+    return dynamic_slices.take_slices(call, data, slices)
 
 
 def _window(call: OpCall) -> Value:
@@ -343,32 +295,7 @@ def _strided_set(call: OpCall) -> Value:
     data, values, *bounds = call.args
     if not any(isinstance(bound, relax.Var) for bound in bounds):
         return strided_set(call)
-    slices = dynamic_slices.resolve_slices(call, data, bounds)
-    if slices is not None:
-        return dynamic_slices.set_slices(call, data, values, slices)
-    rank = len(shape_of(data))
-    dims = _compute_dims(
-        call, lambda x, *dim: [length for _, length, _ in _slice_spans(x.shape, *dim)], rank, data, *bounds
-    )
-    for dim, length in zip(shape_of(values), dims, strict=True):
-        call.require(dim == length, "the values have not the shape of the slice")
-
-    def compute(x: Tensor, new: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
-        spans = _slice_spans(x.shape, begin, end, strides)
-
-        def element(*at: Index) -> PrimExpr:
-            positions, inside = [], []
-            for index, (start, length, by) in zip(at, spans, strict=True):
-                distance = tirx.Select(by > 0, index - start, start - index)
-                step = tirx.max(tirx.abs(by), tirx.const(1, "int64"))
-                position = tirx.floordiv(distance, step)
-                positions.append(position)
-                inside.append(tirx.all(distance >= 0, tirx.floormod(distance, step) == 0, position < length))
-            return tirx.if_then_else(tirx.all(*inside), new(*positions), x(*at))
-
-        return te.compute(x.shape, element)
-
-    return call.te(compute, data, values, *bounds)
+    return dynamic_slices.set_slices(call, data, values, dynamic_slices.resolve_slices(call, data, bounds))
 
 
 def _count_of_sizes(call: OpCall) -> tuple[Extent, Extent, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import tvm
 import tvm_ffi
@@ -48,19 +48,36 @@ class AxisSlice:
     step: int | Element
 
 
-def resolve_slices(call: OpCall, data: Value, bounds: Sequence[Value]) -> list[AxisSlice] | None:
-    """Resolve vectors of begins, ends and strides; None where a stride is 0 or a size.
+def resolve_slices(
+    call: OpCall, data: Value, bounds: Sequence[Value], *, by_size: bool = False
+) -> list[AxisSlice]:
+    """Resolve vectors of begins, ends and strides.
 
-    Axes for which the vectors have no number are whole.
+    Axes for which the vectors have no number are whole. With ``by_size``, an end is a length (-1: all that
+    follows) and strides are 1.
     """
     shape = shape_of(data)
     begins, ends, steps = (_elements(call, vector) for vector in bounds)
     slices = []
     for dim, begin, end, step in zip(shape, begins, ends, steps, strict=False):
-        if not isinstance(step, int | Element) or step == 0:
-            return None
-        slices.append(_resolve(call, dim, begin, end, step))
+        if by_size:
+            slices.append(_resolve(call, dim, begin, _end_of_length(call, dim, begin, end), 1))
+        else:
+            is_known = isinstance(step, Element) or (isinstance(step, int) and step)
+            # Of a size it is not known whether it is 0, which is refused where the program runs.
+            by = step if is_known else Element(_compute(call, [step], (), lambda numbers: numbers[0]))
+            slices.append(_resolve(call, dim, begin, end, cast("int | Element", by)))
     return [*slices, *(AxisSlice(0, dim, 1) for dim in shape[len(slices) :])]
+
+
+def _end_of_length(call: OpCall, dim: Extent, begin: Bound, length: Bound) -> Element:
+    """Return where so many elements end: from the beginning, once that is counted from the front."""
+
+    def end(numbers: Sequence[PrimExpr]) -> PrimExpr:
+        first, count, extent = numbers
+        return tirx.Select(count < 0, extent, tirx.Select(first < 0, first + extent, first) + count)
+
+    return Element(_compute(call, [begin, length, dim], (), end))
 
 
 def _elements(call: OpCall, vector: Value) -> list[Bound]:
@@ -100,7 +117,7 @@ def _resolve(call: OpCall, dim: Extent, begin: Bound, end: Bound, step: int | El
     key = ("slice", *map(_key, (begin, end, dim, step)))
     resolved = call.size_names.find(key)
     if resolved is None and isinstance(step, Element):  # products with a longer one might wrap around
-        step = Element(_compute(call, [step], (), lambda numbers: clamp_step(numbers[0])))
+        step = Element(_compute(call, [step], (), lambda numbers: _clamp_step(numbers[0])))
     if resolved is None:
         resolved = _compute_slice(call, dim, (begin, end), step)
         call.size_names.define(key, resolved)
@@ -108,7 +125,7 @@ def _resolve(call: OpCall, dim: Extent, begin: Bound, end: Bound, step: int | El
     return resolved
 
 
-def clamp_step(step: PrimExpr) -> PrimExpr:
+def _clamp_step(step: PrimExpr) -> PrimExpr:
     """Return a step that is no longer than any axis, and takes the same elements."""
     return tirx.max(tirx.min(step, as_expr(_LONGEST)), as_expr(-_LONGEST))
 

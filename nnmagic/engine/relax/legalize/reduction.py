@@ -30,7 +30,7 @@ from nnmagic.engine.relax.tir.builders import as_expr, static_int
 from nnmagic.engine.relax.tir.strict_float import hidden_zero
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.expr import Attrs, Call
-from nnmagic.relay.types import TensorType, is_float
+from nnmagic.relay.types import is_float
 
 
 def axes_of(axis: object, rank: int, *, exclude: bool = False) -> list[int]:
@@ -338,8 +338,7 @@ def _scan_rule(combine: ElementFunction, start: int) -> registry.Rule:
 
     def rule(call: registry.OpCall) -> registry.Value:
         axis, exclusive = call.attrs["axis"], bool(call.attrs.get("exclusive"))
-        result = call.node.checked_type
-        assert isinstance(result, TensorType)
+        result = call.node.inferred_tensor
 
         def compute(data: Tensor) -> Tensor:
             flat = topi.reshape(data, [element_count(data.shape)]) if axis is None else data

@@ -18,8 +18,7 @@ def lower_cell_operator(
     builder: relax.BlockBuilder, node: Call, name: str, operands: Sequence[RelaxExpr]
 ) -> RelaxExpr:
     """Bind a call of an operator of cells, and return its value; its numbers come after the operands."""
-    type_ = node.checked_type
-    assert isinstance(type_, TensorType)
+    type_ = node.inferred_tensor
     is_open = name == CLOSE or bool(open_axes(type_))
     shape = {"ndim": len(type_.shape)} if is_open else {"shape": type_.shape}
     result = relax.TensorType(dtype=type_.dtype, **shape)

@@ -316,8 +316,7 @@ class _Lowering:
                 if name != FIELD:
                     self.computed.add(made)
                     return made
-                assert isinstance(node.checked_type, TensorType)
-                return self._cast_to(made, type_in_cell(node.checked_type), node, frame.labels)
+                return self._cast_to(made, type_in_cell(node.inferred_tensor), node, frame.labels)
             case ir.Call(op=ir.OpRef(name=name)):
                 return self._lower_operator(frame, name, node)
             case ir.Call(op=ir.GlobalVar(name=name), args=args):
@@ -413,8 +412,7 @@ class _Lowering:
             else:
                 self.passed_sizes.note_call(name, function, dense, self.size_values.elements)
         result = self._unpack(self.builder.emit(relax.Call(self._declare(name, function), flat)))
-        assert call.checked_type is not None
-        return self._cast(rebuild(call.checked_type, flatten(result)), call, frame.labels)
+        return self._cast(rebuild(call.inferred_type, flatten(result)), call, frame.labels)
 
     def _declare(self, name: str, function: ir.Function) -> tvm.ir.GlobalVar:
         """Declare the Relax function of that name; its body is defined later, so that it may call itself."""

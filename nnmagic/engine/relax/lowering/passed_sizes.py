@@ -140,10 +140,9 @@ class PassedSizes:
 
     def result_types(self, name: str, function: Function) -> list[TensorType]:
         """Return the types of the results of a loop, without the sizes that other rounds may change."""
-        assert function.ret_type is not None
         return [
             replace(leaf, shape=(ANY,) * len(leaf.shape)) if (name, number) in self.excluded else leaf
-            for number, leaf in enumerate(leaves(function.ret_type, function.span))
+            for number, leaf in enumerate(leaves(function.result_type, function.span))
         ]
 
     def _exclude(self, lost: Iterable[tuple[str, str | int | None]]) -> NoReturn:

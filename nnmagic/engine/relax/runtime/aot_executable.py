@@ -91,8 +91,7 @@ class AotExecutable(StagesOfProgram):
         self._set_parameters(function.params[: len(function.params) - len(lengths)])
         self._lengths, self._general = tuple(lengths), general
         self._built_general: Any = None
-        assert function.ret_type is not None
-        self._result = function.ret_type
+        self._result = function.result_type
         #: The result for the arguments of a call as they are; None where they need a look.
         self.fast_path: FastPath | None = None
         #: The arrays that the machine code does not read.
@@ -313,8 +312,7 @@ class AotExecutable(StagesOfProgram):
 
 def with_result(function: Function, type_: TensorType) -> Function:
     """Return a function with one more result."""
-    assert function.ret_type is not None
-    return replace(function, ret_type=TupleType((function.ret_type, type_)))
+    return replace(function, ret_type=TupleType((function.result_type, type_)))
 
 
 def _is_alone(values: Sequence[object], inputs: Sequence[np.ndarray], number: int) -> bool:

@@ -72,8 +72,7 @@ class CudaExecutable:
             for var in function.params
             for flat, leaf in named_leaves(var.name_hint, type_of(var), var.span)
         ]
-        assert function.ret_type is not None
-        self._result = function.ret_type
+        self._result = function.result_type
         self._results = len(list(leaves(self._result, function.span)))
         self._turn = threading.Lock()
         #: The program with the constants on the device; None before the first call, and after a failed one.

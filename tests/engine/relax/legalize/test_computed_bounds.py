@@ -70,6 +70,19 @@ def test_strided_set_at_computed_places():
     assert len(programs) >= 4
 
 
+def test_slices_by_lengths():
+    program = compile_text(
+        f"def @main({X}, %b: Tensor[(2), int64], %l: Tensor[(2), int64], %s: Tensor[(2), int64]) {{"
+        'dyn.strided_slice(%x, %b, %l, %s, begin=None, end=None, strides=None, slice_mode="size", axes=None) }'
+    )
+    for begin, lengths, expected in [
+        ((1, 0), (2, 3), DATA[1:3]),
+        ((-3, 1), (2, -1), DATA[1:3, 1:]),
+    ]:
+        result = program([DATA, ints(*begin), ints(*lengths), ints(1, 1)])
+        np.testing.assert_array_equal(result, expected, strict=True)
+
+
 def test_strided_set_of_values_that_do_not_fit_is_refused():
     vector = "Tensor[(1), int32]"
     program = compile_text(f"""def @main({X}, %v: Tensor[(2, 3), float32], %b: {vector}, %e: {vector},

@@ -29,7 +29,6 @@ from nnmagic.engine.relax.schedules.convolution.window_kernel import Channels
 from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
-from nnmagic.relay.types import TensorType
 
 #: The elements of a row from which on vectors along it are faster than blocks of channels for one channel.
 _LONG_ROW = 32
@@ -110,8 +109,7 @@ def _analyze_call(
     taps = dict(zip(kernel, window, strict=True))
     result_channels = taps["O"] * groups if transposed else taps["O"] * _multiplier(taps, size, groups)
     strides, dilation = integers(attrs["strides"]), integers(attrs["dilation"])
-    type_ = call.node.checked_type
-    assert isinstance(type_, TensorType)
+    type_ = call.node.inferred_tensor
     assert len(pads) == 2 * spatial
     result: dict[str, Extent] = dict(zip(layout, type_.shape, strict=True))
     added = integers(attrs["output_padding"]) if transposed else [0]

@@ -17,7 +17,6 @@ from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.types import TensorType
 
 
 def _pool_rule(spatial: int, kind: str) -> Rule:
@@ -71,8 +70,7 @@ def _has_channels_at(axis: int, attrs: Attrs) -> bool:
 
 def _shape(call: OpCall, data: Blocked) -> tuple[Extent, ...]:
     """Return the shape of the dense result, whose batch is the data's."""
-    type_ = call.node.checked_type
-    assert isinstance(type_, TensorType)
+    type_ = call.node.inferred_tensor
     return (data.shape[0], *(dim for dim in type_.shape[1:] if isinstance(dim, int)))
 
 
