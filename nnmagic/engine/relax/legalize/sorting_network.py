@@ -15,7 +15,7 @@ from functools import partial
 from tvm import tirx
 
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, shared
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt
 
 #: How many vectors are sorted in registers.
@@ -210,7 +210,8 @@ def _in_registers(columns: SortedColumns, first: Index, pairs: Iterator[tuple[in
     moves = [register for row in range(block) for register in registers.store(row, columns.load(first + row))]
     compared = [_exchange(registers, low, high) for low, high in pairs]
     back = [register for row in range(block) for register in columns.store(first + row, registers.load(row))]
-    return sequence([*map(tirx.AllocBuffer, arrays), *moves, *compared, *back])
+    steps = sequence([*map(tirx.AllocBuffer, arrays), *moves, *compared, *back])
+    return shared(steps, columns.parts[0])  # a thousand statements, which several kernels need
 
 
 def _exchange(columns: SortedColumns, first: Index, second: Index) -> Stmt:

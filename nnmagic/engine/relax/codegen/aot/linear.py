@@ -73,9 +73,10 @@ class Linear:
     @property
     def low(self) -> int:
         """The least value that the bounds of the symbols allow."""
-        return self.constant + sum(
-            factor * (symbol.low if factor > 0 else symbol.high) for symbol, factor in self.terms.items()
-        )
+        least = self.constant
+        for symbol, factor in self.terms.items():
+            least += factor * (symbol.low if factor > 0 else symbol.high)
+        return least
 
     @property
     def high(self) -> int:
@@ -123,21 +124,23 @@ class Facts:
         Fourier and Motzkin's elimination: a fact that bounds a symbol of the goal is subtracted from it, as
         often as the symbol vanishes. What is left must follow from the bounds of its symbols.
         """
-        steps = 0
-        work, seen = deque([(goal, 0)]), set[object]()
-        while work and steps < _MOST_STEPS:
-            steps += 1
-            # Breadth first: the shortest proof is found first, and one useless fact does not use up
-            # all steps.
-            difference, used = work.popleft()
-            difference = _divide(difference)
-            if difference.low >= 0:
-                return True
-            # The same remainder is reached by subtracting two facts in either order.
-            if difference.key in seen or used == _MOST_FACTS:
-                continue
-            seen.add(difference.key)
-            work += [(without, used + 1) for without in self._without_symbol(difference)]
+        goal = _divide(goal)
+        if goal.low >= 0:
+            return True
+        # Breadth first: the shortest proof is found first, and one useless fact does not use up all steps.
+        work, seen, steps = deque([(goal, 0)]), {goal.key}, 1
+        while work:
+            goal, used = work.popleft()
+            for difference in self._without_symbol(goal) if used < _MOST_FACTS else ():
+                if steps == _MOST_STEPS:
+                    return False
+                steps += 1
+                if difference.low >= 0:
+                    return True
+                # The same remainder is reached by subtracting two facts in either order.
+                if (key := difference.key) not in seen:
+                    seen.add(key)
+                    work.append((difference, used + 1))
         return False
 
     def _without_symbol(self, goal: Linear) -> Iterable[Linear]:
@@ -157,7 +160,7 @@ class Facts:
 
 
 def _less(goal: Linear, times: int, fact: Linear, factor: int) -> Linear:
-    """Return a goal, so many times, less a fact, so many times.
+    """Return a goal, so many times, less a fact, so many times, and divided.
 
     An integer is not negative if so many times it is more than so many times -1: of ``2 * q >= a - 1``, where
     q is ``a // 2``, follows that q is not negative if a is not.
@@ -166,7 +169,7 @@ def _less(goal: Linear, times: int, fact: Linear, factor: int) -> Linear:
     for symbol, term in fact.terms.items():
         terms[symbol] = terms.get(symbol, 0) - term * factor
     kept = {symbol: term for symbol, term in terms.items() if term}
-    return Linear(kept, goal.constant * times + times - 1 - fact.constant * factor)
+    return _divide(Linear(kept, goal.constant * times + times - 1 - fact.constant * factor))
 
 
 def _divide(goal: Linear) -> Linear:
