@@ -42,7 +42,10 @@ class KernelCache:
         return relax.Call(call.op, [call.args[0], fields], call.attrs, call.ty_args)
 
     def remember(self, key: Hashable | None, args: Sequence[Value], lowered: Value) -> None:
-        """Keep what a call was lowered to if that calls one kernel, with arguments of the call only."""
+        """Keep what a call was lowered to if that calls one kernel, with the tensors of the call alone.
+
+        It has to read all of them: of another, the rule has seen where it comes from.
+        """
         if (
             key is None
             or not isinstance(lowered, relax.Call)
@@ -52,7 +55,8 @@ class KernelCache:
             return
         fields = lowered.args[1].fields
         positions = [position for field in fields if (position := _position(field, args)) is not None]
-        if len(positions) == len(fields):
+        read = all(_position(arg, args) in positions for arg in args if isinstance(arg, relax.Var))
+        if read and len(positions) == len(fields):
             self._calls[key] = lowered, positions
 
 

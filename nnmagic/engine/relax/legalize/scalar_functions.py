@@ -95,7 +95,8 @@ def not_equal(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
         return tirx.any(tirx.all(lhs, logical_not(rhs)), tirx.all(logical_not(lhs), rhs))
     if not is_float(dtype_of(lhs)):
         return lhs != rhs
-    return tirx.any(lhs < rhs, lhs > rhs, is_nan(lhs), is_nan(rhs))
+    # In pairs: LLVM makes one comparison of the four.
+    return tirx.any(tirx.any(lhs < rhs, lhs > rhs), tirx.any(is_nan(lhs), is_nan(rhs)))
 
 
 def equal(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:

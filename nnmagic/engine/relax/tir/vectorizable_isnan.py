@@ -19,8 +19,12 @@ _BITS = {"float16": ("int16", 10), "float32": ("int32", 23), "float64": ("int64"
 
 def make_isnan_vectorizable(expr: PrimExpr) -> PrimExpr:
     """Return an expression of the same value without ``isnan`` of floats."""
-    expr = rewrite(expr, [(tirx.Select, _rewrite_select)])
-    return rewrite(expr, [(tvm.ir.Call, _rewrite_call)])
+    return rewrite(compare_with_infinity(expr), [(tvm.ir.Call, _rewrite_call)])
+
+
+def compare_with_infinity(expr: PrimExpr) -> PrimExpr:
+    """Return an expression of the same value without ``isnan`` where choices of one number ask for it."""
+    return rewrite(expr, [(tirx.Select, _rewrite_select)])
 
 
 def is_nan(value: PrimExpr) -> PrimExpr:

@@ -37,6 +37,16 @@ def test_calls_that_look_alike(case: str) -> None:
         np.testing.assert_array_equal(np.signbit(one), np.signbit(other))
 
 
+def test_variances_around_other_means() -> None:
+    square = "Tensor[(2, 2), f32]"
+    source = f"def f(x: {square}, m: Tensor[(2, 1), f32]):\n"
+    source += "    return x.var(axis=1), np.var(x, axis=1, mean=m), x.var(axis=1)\n"
+    middle = np.array([[3.0], [4.0]], "float32")
+    result = nnmagic.compile(source, namespace={"np": np}, cache=False)(X, middle)
+    for one, other in zip(result, (X.var(1), ((X - middle) ** 2).mean(1), X.var(1)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
 def test_repeats_are_one_kernel() -> None:
     source = "def f(x: Tensor[(2, 2), f32]):\n" + "    x = tanh(x @ x)\n" * 5 + "    return x\n"
     assert nnmagic.compile(source, cache=False).stages["tir"].count("@T.prim_func") <= 2

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from nnmagic.engine.relax.codegen.aot import program as aot
-from nnmagic.engine.relax.codegen.aot.counted_loops import find_steps
+from nnmagic.engine.relax.codegen.aot.counted_loops import find_counted_loop, find_steps
 from nnmagic.engine.relax.codegen.aot.linear import BoundedSymbol, Linear
 from nnmagic.engine.relax.codegen.aot.range_evaluator import LIMITS
 
@@ -95,11 +95,14 @@ def guess_invariants(
     ``sizes`` are those of arrays that the loop indexes.
     """
     steps = {param: step for param, step in find_steps(function).items() if param in starts}
+    is_counted = find_counted_loop(function) is not None  # its limit is known
     for param, step in steps.items():
         grown = values[param] - starts[param]
         yield ("moves", param, param), grown if step > 0 else grown.times(-1)
         if step < 0 and prove(starts[param] + 1):
             yield ("from -1", param, param), values[param] + 1
+        if step > 0 and not is_counted:
+            yield from _below_sizes(param, values[param], starts[param], sizes, prove)
     others = [param for param in starts if param not in steps]
     for param in others:
         value, start = values[param], starts[param]
@@ -109,10 +112,7 @@ def guess_invariants(
             yield ("positive", param, param), value
         if prove(start + 1):
             yield ("from -1", param, param), value + 1
-        for number, size in enumerate(sizes[:_MOST_SIZES]):
-            for less in (1, 0):
-                if prove(size - start - less):
-                    yield (f"size {number} less {less}", param, param), size - value - less
+        yield from _below_sizes(param, value, start, sizes, prove)
         for counter in (each for each, step in steps.items() if step == 1):
             yield ("counts", param, counter), values[counter] - starts[counter] - value + start
     if len(others) > _MOST_PAIRED:
@@ -126,6 +126,20 @@ def guess_invariants(
                     yield (name, param, other), (values[other] - values[param]).times(sign)
                     if other not in steps:
                         yield (f"{name} first", param, other), (starts[other] - values[param]).times(sign)
+
+
+def _below_sizes(
+    param: aot.Register,
+    value: Linear,
+    start: Linear,
+    sizes: Sequence[Linear],
+    prove: Callable[[Linear], bool],
+) -> Iterator[tuple[Guess, Linear]]:
+    """Yield that a parameter stays an index of an array, or one more, as it is in the first round."""
+    for number, size in enumerate(sizes[:_MOST_SIZES]):
+        for less in (1, 0):
+            if prove(size - start - less):
+                yield (f"size {number} less {less}", param, param), size - value - less
 
 
 def find_next(function: aot.NativeFunction) -> dict[aot.Value, set[aot.Register]]:

@@ -262,3 +262,69 @@ def f(x: Tensor[("n",), i64], y: Tensor[("n",), f32]):
         s, c, z = f(x, y)
         assert (s, c) == (2 * x.sum() + pairs, n)
         np.testing.assert_array_equal(z, 2 * y)
+
+
+#: Walks that check an index of the next round, from any start; steps of two may pass the end.
+WALKS = """
+def f(x: Tensor[("n",), f64], old: f64, new: f64, width: i64, j: i64):
+    w = x.copy()
+    while w[j] != old:
+        j += 1
+    while j + 1 < width and w[j + 1] < new:
+        w[j] = w[j + 1]
+        j += 1
+    while j > 0 and w[j - 1] > new:
+        w[j] = w[j - 1]
+        j -= 1
+    w[j] = new
+    k = j
+    while k < width and w[k] <= new:
+        k += 2
+    return w, j, k
+"""
+
+
+@pytest.mark.machine_code
+def test_walks_over_an_array_are_pythons():
+    f = nnmagic.compile(WALKS, cache=False)
+    scope: dict[str, Any] = {}
+    exec(WALKS.replace('Tensor[("n",), f64]', "list").replace("f64", "float").replace("i64", "int"), scope)
+    random, raised = np.random.default_rng(0), 0
+    for turn in range(400):
+        n = turn % 16
+        x = random.integers(0, 4, n).astype(np.float64)
+        x[random.random(n) < 0.1] = np.nan
+        old, new = random.choice([0.0, 1.0, 2.0, np.nan]), float(random.integers(0, 5))
+        width, j = (int(random.integers(-2, n + 4)) for _ in range(2))
+        try:
+            wanted = scope["f"](x.tolist(), old, new, width, j)
+        except IndexError:
+            raised += 1
+            with pytest.raises(IndexError, match="out of range"):
+                f(x, old, new, width, j)
+            continue
+        found = f(x, old, new, width, j)
+        np.testing.assert_array_equal(found[0], wanted[0])
+        assert (int(found[1]), int(found[2])) == wanted[1:]
+    assert 50 < raised < 350, raised
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+def test_floats_differ_in_loops_as_in_numpy(dtype):
+    f = nnmagic.compile(
+        f"""
+def f(x: Tensor[("n",), {dtype}], y: Tensor[("n",), {dtype}]):
+    differ, equal, i = 0, 0, 0
+    while i < len(x):
+        differ = 2 * differ + (1 if x[i] != y[i] else 0)
+        equal = 2 * equal + (1 if x[i] == y[i] else 0)
+        i += 1
+    return differ, equal
+""",
+        cache=False,
+    )
+    numbers = np.array([0.0, -0.0, 1.5, np.inf, -np.inf, np.nan], dtype.replace("f", "float"))
+    x, y = (each.ravel() for each in np.meshgrid(numbers, numbers))
+    bits = ["".join("01"[bool(bit)] for bit in each) for each in (x != y, x == y)]
+    assert tuple(map(int, f(x, y))) == tuple(int(each, 2) for each in bits)

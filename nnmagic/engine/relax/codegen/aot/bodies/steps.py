@@ -24,7 +24,7 @@ from nnmagic.engine.relax.tir.builders import (
     words_at,
 )
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
+from nnmagic.engine.relax.tir.vectorizable_isnan import compare_with_infinity
 from nnmagic.engine.relax.tir.visitors import collect, replace_vars, rewrite
 
 #: Whether a loop that is a part of its caller goes on.
@@ -102,7 +102,7 @@ class StepEmitter(StorageEmitter):
         for buffer, value in zip(stage.writes, stage.values, strict=True):
             target = values[buffer]
             assert isinstance(target, aot.Register)
-            expr = replace_vars(make_isnan_vectorizable(value), names)
+            expr = replace_vars(compare_with_infinity(value), names)
             expr = rewrite(expr, [(ir.expr.TensorLoad, load)])
             if target in self.wrapped:
                 self.from_end[target] = tirx.Var("from_end", "int64")
