@@ -47,6 +47,7 @@ _CACHE = "nnmagic.cache.settings"
 _EVERY_CELL = (
     "nnmagic.functions.cells.compile_cell",
     "nnmagic.engine.legacy_relay",
+    "nnmagic.engine.relax.runtime.cell_executable",
     "nnmagic.relay.compat.inference",
     "nnmagic.rendering.graph",
     "nnmagic.jupyter.commands",

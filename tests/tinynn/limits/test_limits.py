@@ -79,7 +79,6 @@ REFUSED = [
     ("captured_numbers", 100_000, "`items` is a list of more than 10000 items, with those of the items"),
     ("captured_dict", 100_000, "`items` is a dict of more than 10000 items, with those of the items"),
     ("captured_arrays", 100_000, "`items` is a list of more than 10000 items, with those of the items"),
-    ("comprehension_rounds", 100, "`f` takes too long to compile"),
     ("doubled_lambda", 20, "`f` takes too long to compile"),
     ("chained_lambdas", 40, "functions without types are inlined into one another at most 30 deep"),
     ("chained_lambdas", 1100, "the functions of a cell hold at most 1000 functions and comprehensions"),
@@ -104,7 +103,6 @@ def test_a_wide_or_deep_cell_compiles(family: str, size: int) -> None:
 
 
 @pytest.mark.full(
-    "comprehension_rounds-100-`f` takes t",
     "conjunction-1000-this is nested too deeply",
     "doubled_lambda-20-`f` takes too long to compile",
     "comparisons-1000-this is nested too deeply",

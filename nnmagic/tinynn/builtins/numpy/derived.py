@@ -69,7 +69,7 @@ _TEXTS: dict[str, tuple[str, str, str]] = {
         "def extract(condition, arr):\n    return take(ravel(arr), nonzero(ravel(asarray(condition)))[0])\n",
     ),
     "trim_zeros": (
-        "filt trim?=fb",
+        "filt trim?='fb'",
         "Return a vector without the zeros at its ends, or at the front (f) or the back (b) alone.",
         "def trim_zeros(filt, trim):\n    filt = asarray(filt)\n    kept = nonzero(filt)[0]\n"
         "    if len(kept) == 0:\n        return filt[:0]\n"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.schedules.elementwise.schedule import UPDATES, is_elementwise
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
@@ -161,7 +161,7 @@ def has_sizes(type_: ir.Type) -> bool:
 
 def may_be_view(kernel: PrimFunc) -> bool:
     """Return whether the planner may take a kernel's result for its operand as it lies in memory."""
-    if IS_RESHAPE in (kernel.attrs or {}):
+    if any(mark in (kernel.attrs or {}) for mark in (IS_RESHAPE, COPIES_RESULT)):
         return True
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
     if all(isinstance(dim, tirx.IntImm) for buffer in buffers for dim in buffer.ty.shape):
