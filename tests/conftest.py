@@ -29,9 +29,9 @@ _MEANING = (
 )
 #: One such case in so many runs as machine code in the default suite.
 _MACHINE_CODE = 16
-#: Of the machine code of one case in so many, LLVM optimises all: in the default suite, and in the full one
-#: where the default suite asks what a case means.
-_OPTIMIZED, _OPTIMIZED_MEANING = 16, 4
+#: Of the machine code of one case in so many, LLVM optimises all: in the default suite, and in the full one,
+#: which optimises all of what it has alone.
+_OPTIMIZED, _OPTIMIZED_IN_FULL = 16, 4
 
 #: What marks a test or a case, and what begins a test or a class of tests, in the text of a file.
 _FULL, _TEST = re.compile(r"\bmark\.full\b"), re.compile(r"^(?:def|class) [tT]est", re.MULTILINE)
@@ -234,7 +234,7 @@ def _engine(request):
     """Let the engine `numpy` say what most programs mean in the default suite: it takes milliseconds.
 
     The others, and all of a test that is marked ``machine_code``, run as machine code, as all do in the full
-    suite. LLVM optimises it in a sample of them; in the full suite in all but those about meaning.
+    suite. LLVM optimises it in a sample of them, and in what the full suite has alone.
     """
     with pytest.MonkeyPatch.context() as changes:  # a test that undoes its own leaves these
         if not request.config.getoption("full") and _runs_on_numpy(request.node):
@@ -249,7 +249,7 @@ def _is_optimized(item):
     """Return whether LLVM optimises the machine code of a case."""
     every = _OPTIMIZED
     if item.config.getoption("full"):
-        every = _OPTIMIZED_MEANING if _is_about_meaning(item) and not _is_full(item) else 1
+        every = 1 if _is_full(item) and not item.config.getoption("without_default") else _OPTIMIZED_IN_FULL
     is_drawn = not crc32(item.nodeid.encode()) // _MACHINE_CODE % every
     return is_drawn or item.get_closest_marker("optimized") is not None
 

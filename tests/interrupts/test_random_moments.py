@@ -16,10 +16,11 @@ _SLACK = 20.0 * PATIENCE
 @POSIX
 @pytest.mark.full
 def test_an_interrupt_at_any_moment_ends_what_runs_and_leaves_the_rest() -> None:
-    """One compilation and one call of each program."""
-    report = interrupt(seed=1, count=2 * len(PROGRAMS), names=[])
+    """One compilation and one call of every third program."""
+    names = [each.name for each in PROGRAMS[::3]]
+    report = interrupt(seed=1, count=2 * len(names), names=names)
     assert not report.faults, report.text()
-    assert report.sent["compile"] > len(PROGRAMS) // 4
-    assert report.sent["call"] > len(PROGRAMS) // 2
+    assert report.sent["compile"] > len(names) // 4
+    assert report.sent["call"] > len(names) // 2
     assert max(report.latencies)[0] < _SLACK, report.text()
     assert max(report.idles)[0] < _SLACK, report.text()
