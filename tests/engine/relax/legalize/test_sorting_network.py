@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tvm import ir, tirx
 
+import nnmagic
 from nnmagic.engine.relax.codegen import shared_rounds
 from nnmagic.engine.relax.legalize import sorting_network
 from nnmagic.engine.relax.tir import builders
@@ -32,3 +33,10 @@ def test_blocks_of_several_matrices_are_one_function(dtypes: list[str], function
     kernel = tirx.PrimFunc(rows, builders.sequence(statements))
     outlined = shared_rounds.outline_shared({ir.GlobalVar("sort"): kernel})
     assert sum(shared_rounds.INTERNAL in (each.attrs or {}) for each in outlined.values()) == functions
+
+
+def test_blocks_of_known_numbers() -> None:
+    """Their loops count in 32 bits, and give the function that they call 64."""
+    x = np.random.default_rng(0).permutation(9 * 33).reshape(9, 33)
+    f = nnmagic.compile("def f(x: Tensor[(9, 33), i64]):\n    return sort(x, axis=1)\n", cache=False)
+    np.testing.assert_array_equal(f(x), np.sort(x, axis=1))
