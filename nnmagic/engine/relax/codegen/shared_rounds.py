@@ -17,7 +17,15 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED
 from nnmagic.engine.relax.schedules.thread_choice import THREADS
-from nnmagic.engine.relax.tir.builders import FAIL, SHARED, as_expr, as_pointer, dtype_of, sequence
+from nnmagic.engine.relax.tir.builders import (
+    FAIL,
+    SHARED,
+    as_expr,
+    as_pointer,
+    dtype_of,
+    local_array,
+    sequence,
+)
 from nnmagic.engine.relax.tir.types import Buffer, Node, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 
@@ -99,10 +107,12 @@ class _Outlining:
             args.append(value)
             return params[-1]
 
+        kept: list[Stmt] = []
         used = tirx.analysis.undefined_vars(body, [])
         for var in used:
             if not isinstance(var.ty, tirx.BufferType):
-                names[var] = pass_value(var, var.name, var.ty)
+                is_final = for_threads or not isinstance(var.ty, ir.PrimType)
+                names[var] = pass_value(var if is_final else _keep(var, kept), var.name, var.ty)
         for buffer in used:
             if not isinstance(buffer.ty, tirx.BufferType):
                 continue
@@ -127,7 +137,7 @@ class _Outlining:
         function = tirx.PrimFunc(params, whole, ir.PrimType("int32")).with_attr({**attrs, INTERNAL: 1})
         symbol = self._symbol_of(function, "rounds" if for_threads else "shared")
         status = ir.Call(symbol, args, ret_ty=ir.PrimType("int32"))
-        return tirx.IfThenElse(tirx.NE(status, tirx.const(0, "int32")), FAIL, None)
+        return sequence([*kept, tirx.IfThenElse(tirx.NE(status, tirx.const(0, "int32")), FAIL, None)])
 
     def _symbol_of(self, function: tirx.PrimFunc, kind: str) -> ir.GlobalVar:
         """Return the name of a function, which is kept if none of those so far is equal.
@@ -140,6 +150,13 @@ class _Outlining:
         symbol = ir.GlobalVar(f"{self.name}_{kind}{len(self.functions)}")
         self.functions[symbol] = function
         return symbol
+
+
+def _keep(number: Var, statements: list[Stmt]) -> PrimExpr:
+    """Return a number from memory: variables of loops get fewer bits later, and parameters do not."""
+    word, first = local_array(1, dtype_of(number), number.name), [as_expr(0)]
+    statements += [tirx.AllocBuffer(word), tirx.BufferStore(word, number, first)]
+    return tirx.BufferLoad(word, first)
 
 
 def _of_any_size(buffer: Buffer) -> Buffer:

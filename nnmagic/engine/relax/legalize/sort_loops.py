@@ -240,7 +240,7 @@ class SequenceSort(SequenceWords):
         size = rows * lanes
         # One sequence is dealt to all lanes, which are sorted as columns and then merged: the
         # vectors are full.
-        columns = SortedColumns(tuple(matrix), lanes, rows, BLOCK)
+        columns = SortedColumns(tuple(matrix), lanes, rows, BLOCK, calls=True)
 
         def load(at: PrimExpr) -> Stmt:
             return sequence(store_elements(matrix, at, self._word(index(at))))

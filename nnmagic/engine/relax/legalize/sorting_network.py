@@ -32,13 +32,15 @@ _Row = Sequence[PrimExpr]
 class SortedColumns:
     """A matrix that is sorted by columns, row after row in memory, for each part of its elements.
 
-    parts: the keys; or keys and indices. rows: a multiple of ``block``, which is a power of two.
+    parts: the keys; or keys and indices. rows: a multiple of ``block``, which is a power of two. calls:
+    whether blocks are sorted by a function, which all kernels share; calls of it pay for many rows.
     """
 
     parts: tuple[Buffer, ...]
     lanes: int
     rows: Index
     block: int
+    calls: bool = False
 
     def load(self, row: Index) -> _Row:
         """Return the row ``row``."""
@@ -211,7 +213,7 @@ def _in_registers(columns: SortedColumns, first: Index, pairs: Iterator[tuple[in
     compared = [_exchange(registers, low, high) for low, high in pairs]
     back = [register for row in range(block) for register in columns.store(first + row, registers.load(row))]
     steps = sequence([*map(tirx.AllocBuffer, arrays), *moves, *compared, *back])
-    return shared(steps, columns.parts[0])  # a thousand statements, which several kernels need
+    return shared(steps, columns.parts[0]) if columns.calls else steps
 
 
 def _exchange(columns: SortedColumns, first: Index, second: Index) -> Stmt:
