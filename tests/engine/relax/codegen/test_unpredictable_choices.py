@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from nnmagic.engine.relax.codegen.object_code import load_llvm
 from nnmagic.engine.relax.codegen.unpredictable_choices import mark_unpredictable
 
 #: A loop over %x, of which the rounds compute %next from %last.
@@ -74,6 +75,20 @@ def test_which_choices_are_marked(name):
         (line,) = (line for line in found.splitlines() if "%next = select" in line)
         assert line.endswith("!unpredictable !2")
         assert found.endswith("!2 = !{}\n")
+
+
+def test_a_function_of_its_module_alone_can_be_read_again():
+    text = LOOP.format(
+        body="  %more = sub i64 %last, 1\n  %next = call i64 @llvm.smax.i64(i64 %more, i64 %data)"
+    )
+    text += (
+        "define private dllexport i64 @g() {\n  ret i64 0\n}\ndefine dllexport i64 @h() {\n  ret i64 1\n}\n"
+    )
+    found = mark_unpredictable(text)
+    assert found is not None
+    assert "define private i64 @g()" in found
+    assert "define dllexport i64 @h()" in found
+    load_llvm(found)
 
 
 @pytest.mark.optimized
