@@ -173,7 +173,7 @@ def _x_of(block_id: tuple[int, ...], rows: int) -> np.ndarray:
 
 def first_parameters(model: str) -> list[Any]:
     if model == "logistic":
-        return [np.zeros(FEATURES, np.float32), np.float32(0)]
+        return [np.full(FEATURES, 0.01, np.float32), np.float32(0)]
     rng = np.random.default_rng(2)
     v = rng.standard_normal((FEATURES, HIDDEN), dtype=np.float32) / np.float32(FEATURES**0.5)
     w = rng.standard_normal(HIDDEN, dtype=np.float32) / np.float32(HIDDEN**0.5)

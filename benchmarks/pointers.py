@@ -25,11 +25,11 @@ _X = np.random.default_rng(0).standard_normal((200, 200))
 
 
 def quad() -> tuple[Callable[[], Any], Callable[[], Any]]:
-    f = nnmagic.compile("def f(x: f64): return exp(-x * x) * cos(20.0 * x)")
+    f = nnmagic.compile("def f(x: f64): return exp(-x * x) * cos(2.0 * x)")
 
     @numba.cfunc("float64(float64)")
     def g(x):
-        return np.exp(-x * x) * np.cos(20.0 * x)
+        return np.exp(-x * x) * np.cos(2.0 * x)
 
     def call(c: Any) -> Callable[[], Any]:
         return lambda: integrate.quad(c, 0, 30, limit=200)[0]
@@ -54,14 +54,15 @@ def quad_with_arguments() -> tuple[Callable[[], Any], Callable[[], Any]]:
 def generic_filter() -> tuple[Callable[[], Any], Callable[[], Any]]:
     f = nnmagic.compile(
         'def f(x: Tensor[("n",), f64]):\n    m = x[0]\n'
-        "    for i in range(1, x.shape[0]):\n        m = max(m, x[i])\n    return m - x[4]"
+        "    for i in range(1, x.shape[0]):\n        if x[i] > m:\n            m = x[i]\n    return m - x[4]"
     )
 
     @numba.cfunc("intc(CPointer(float64), intp, CPointer(float64), voidptr)")
     def g(values, count, result, _data):
         m = values[0]
         for i in range(1, count):
-            m = max(m, values[i])
+            if values[i] > m:
+                m = values[i]
         result[0] = m - values[4]
         return 1
 

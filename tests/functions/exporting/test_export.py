@@ -198,12 +198,6 @@ def test_every_program_gives_the_bits_of_the_notebook(compiler: str, native: tup
         ("x86_64-v3", "gcc", "valgrind -q --error-exitcode=9 --leak-check=full"),
         ("aarch64-linux", "aarch64-linux-gnu-gcc -static", "qemu-aarch64-static"),
         ("riscv64-linux", "riscv64-linux-gnu-gcc -static", "qemu-riscv64-static"),
-        (
-            "armv7em",
-            "arm-none-eabi-gcc -mcpu=cortex-m7 -mfpu=fpv5-d16 -mfloat-abi=hard --specs=rdimon.specs "
-            f"-Wl,--section-start=.vectors=0 {Path(__file__).with_name('cortex_m.c')}",
-            "qemu-system-arm -M mps2-an500 -nographic -semihosting -kernel",
-        ),
     ],
 )
 def test_every_program_runs_on_other_machines(

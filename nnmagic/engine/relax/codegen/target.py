@@ -112,7 +112,6 @@ _EXPORTS: Mapping[str, tuple[str, str, Sequence[str]]] = {
     "aarch64": ("aarch64-unknown-linux-gnu", "generic", ("+neon",)),
     "riscv64": ("riscv64-unknown-linux-gnu", "generic-rv64", ("+m", "+a", "+f", "+d", "+c")),
     "wasm32": ("wasm32-unknown-unknown", "generic", ("+simd128", "+bulk-memory")),
-    "armv7em": ("thumbv7em-none-eabihf", "cortex-m7", ()),
 }
 
 
@@ -141,10 +140,8 @@ def resolve_target_of_export(target: str | Mapping[str, object] | None, opt_leve
             "mcpu": cpu,
             "mattr": list(features),
         }
-        if name in ("wasm32", "armv7em"):
+        if name == "wasm32":
             settings["vector-width"] = 128
-        if name == "armv7em":
-            settings["mfloat-abi"] = "hard"
         return tvm.target.Target({**settings, "opt-level": opt_level})
     settings = {} if target is None else _settings(target)
     if settings.get("kind") == _CUDA:

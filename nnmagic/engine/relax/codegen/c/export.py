@@ -55,8 +55,7 @@ def compile_c_functions(
     def compile_all() -> tuple[list[CFunction], bytes]:
         from nnmagic.engine.relax.codegen.c.functions import link
 
-        threads = target != "armv7em"  # which has no thread-local memory
-        functions = [_compile(source, target, threads=threads) for source in sources]
+        functions = [_compile(source, target) for source in sources]
         return functions, link(functions).code
 
     return _run_compiler(compile_all)

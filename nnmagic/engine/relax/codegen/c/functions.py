@@ -22,7 +22,7 @@ from nnmagic.engine.relax.codegen.build import compile_programs
 from nnmagic.engine.relax.codegen.c.entry_code import NEEDED, PLAIN_ENTRY, CArgument, EntryCode
 from nnmagic.engine.relax.codegen.c.llvm_linking import join_modules, undefined_functions
 from nnmagic.engine.relax.codegen.c.runtime_code import runtime
-from nnmagic.engine.relax.codegen.c.target_code import NARROW, adapt
+from nnmagic.engine.relax.codegen.c.target_code import adapt
 from nnmagic.engine.relax.codegen.numpy_random_stubs import own_functions
 from nnmagic.engine.relax.codegen.object_code import KERNEL_PREFIX, ObjectCode, load_llvm
 from nnmagic.engine.relax.runtime import lapack, numpy_random
@@ -124,7 +124,7 @@ def compile_c_function(
 
 
 def _is_wide(target: tvm.target.Target) -> bool:
-    return not str(target.attrs.get("mtriple", "")).startswith(NARROW)
+    return not str(target.attrs.get("mtriple", "")).startswith("wasm32")
 
 
 def link(functions: Sequence[CFunction], more: str = "") -> ObjectCode:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-#: How the triples of machines begin whose pointers have 32 bits.
-NARROW = ("wasm32", "thumb")
-
 #: C's functions of memory for modules whose sizes have 64 bits, where pointers have 32.
 _SHORT_SIZES = """
 declare ptr @malloc(i32)
@@ -110,9 +107,7 @@ def adapt(text: str) -> str:
     (architecture,) = re.findall(r'^target triple = "(\w+)', text, re.MULTILINE)
     if architecture == "riscv64":
         return re.sub(r"define weak hidden (\w+) @__(\w+)\(", r"define internal \1 @nnm_\2(", text) + _HALVES
-    if architecture.startswith(NARROW):
-        text = _with_short_sizes(text)
-    return text + _PRODUCT if architecture == "wasm32" else text
+    return _with_short_sizes(text) + _PRODUCT if architecture == "wasm32" else text
 
 
 def _with_short_sizes(text: str) -> str:
