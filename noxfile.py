@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import nox
@@ -117,17 +118,17 @@ def wheel(session: nox.Session) -> None:
     session.run(python, str(runner), str(notebook), external=True)
 
 
-@nox.session
+@nox.session(venv_backend="none")
 def binder(session: nox.Session) -> None:
     """Run notebooks in what binder/ installs, beside JupyterLab: posargs, or the quickstart and three more.
 
     What conda installs there, the notebooks on PyTorch and C need.
     """
-    folder = Path(session.virtualenv.location).with_name("binder-clean")
-    session.run("python", "-m", "venv", "--clear", str(folder))
+    folder = ROOT / ".nox" / "binder"
+    session.run(sys.executable, "-m", "venv", "--clear", str(folder), external=True)
     install(session, ["--upgrade", "jupyterlab==4.*"], folder=folder)
-    session.env["PATH"] = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    session.run("bash", "binder/postBuild", external=True)
+    paths = f"{python_of(folder).parent}{os.pathsep}{os.environ['PATH']}"
+    session.run("bash", "binder/postBuild", env={"PATH": paths}, external=True)
     notebooks = session.posargs or [
         f"examples/{name}.ipynb" for name in ("quickstart", "digits", "models", "reading_relay")
     ]

@@ -152,10 +152,10 @@ def _forms(text: str, ranges: Sequence[TextRange], of_shapes: Container[Expr]) -
         number = re.match(r"\s*%\d+ = ", lines[first])
         if number is None or len(others) != 2 or others[0] != first:  # its number, its text, and one use
             continue
-        used = others[1]
-        own = length[first] - len(number[0]) - 1
-        grown = length[used] + own - len(number[0].strip()) + 2
-        if grown <= _WIDTH and _line_of(spans.get(first)) == _line_of(spans.get(used)):
+        used, name = others[1], number[0].split()[0]
+        grown = length[used] + length[first] - len(number[0]) - 1 - len(name)
+        is_named = f"{name}.shape" in text
+        if not is_named and grown <= _WIDTH and _line_of(spans.get(first)) == _line_of(spans.get(used)):
             forms[value], length[used] = "", grown
     return forms
 

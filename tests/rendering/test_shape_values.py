@@ -143,6 +143,14 @@ def test_a_size_is_written_as_it_is_computed(size: str, text: str) -> None:
     assert text in "\n".join(lines(relay_html(f.relay, "hover").partition("<details>")[0]))
 
 
+def test_what_a_size_names_has_its_line() -> None:
+    body = "return t[j, j], t[:, j, j], t[j[:, None], j]"
+    source = f'def f(t: Tensor[("n", "m", 5), f32], j: Tensor[(2,), i64]):\n    {body}'
+    f = nnmagic.compile(source, engine="numpy")
+    shown = "\n".join(lines(relay_html(f.relay, "hover").partition("<details><summary>all")[0]))
+    assert set(re.findall(r"%(\d+)", shown)) == set(re.findall(r"(?m)^ *%(\d+) = ", shown))
+
+
 def test_sizes_of_sizes_do_not_grow_beyond_a_line() -> None:
     steps = "".join(f"    n = n * n + {i}\n" for i in range(40))
     f = nnmagic.compile(
