@@ -91,6 +91,7 @@ def complete(table: MutableMapping[Any, Callable[..., Any]]) -> None:
 
     overload = torch.ops.aten.linspace.default
     table[overload] = partial(_linspace, core_aten_decompositions()[overload])
+    table[torch.ops.aten.bernoulli.default] = table[torch.ops.aten.bernoulli.Tensor] = _bernoulli
     table[torch.ops.aten.rrelu_with_noise_functional.default] = _randomized_leaky_relu
     table[torch.ops.aten.rrelu_with_noise_backward.default] = _randomized_leaky_relu_backward
     for namespace, formulas in ((torch.ops.aten, FORMULAS), (torch.ops.transformers, OF_TRANSFORMERS)):
@@ -115,6 +116,16 @@ def _linspace(
         return torch.full((1,), first, dtype=dtype, **options)
     step = (last - first) / (steps - 1)
     return torch.where(place < steps // 2, first + step * place, last - step * (steps - 1 - place)).to(dtype)
+
+
+def _bernoulli(data: Any, chances: Any = None, *, generator: Any = None) -> Any:
+    """Draw in the dtype of the chances, as eager torch does; torch's own decomposition does so in float32."""
+    import torch
+
+    chances = data if chances is None else chances
+    dtype = torch.float64 if chances.dtype == torch.float64 else torch.float32
+    chosen = {} if generator is None else {"generator": generator}
+    return (torch.rand(data.shape, dtype=dtype, **chosen) < chances).to(data.dtype)
 
 
 def _randomized_leaky_relu(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnmagic.importers.torch.convention import run_flat
 from nnmagic.importers.torch.decompositions import decompositions
 from nnmagic.importers.torch.errors import TorchError
+from nnmagic.importers.torch.formulas import multilabel_margin_loss
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.programs import TorchProgram, import_graph
 from nnmagic.importers.torch.tensors import dim_of, expression_of
@@ -21,11 +22,16 @@ def compile_graph(
     graph: GraphModule, example_inputs: Sequence[Any], build: Callable[[TorchProgram], Callable[..., Any]]
 ) -> Callable[..., Any]:
     """Return what runs a graph of Dynamo; ``build`` compiles a program."""
+    import torch
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
     load_operators()
+    for node in graph.graph.nodes:
+        if node.target is torch.nn.functional.multilabel_margin_loss:
+            node.target = multilabel_margin_loss
+    graph.recompile()
 
     def compile_functional(functional: GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
         with unset_fake_temporarily():  # constants of the graph are no traced tensors

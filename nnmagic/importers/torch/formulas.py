@@ -224,6 +224,29 @@ def _apply_reflections(
     return _reflect(vectors, scales, other.mH, inverse=not transpose).mH.mT.contiguous().mT
 
 
+def multilabel_margin_loss(
+    data: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+) -> Any:
+    """Compute ``torch.nn.functional.multilabel_margin_loss``: the labels of a row end at the first -1.
+
+    torch decomposes its own before a backend is asked, and counts class 0 for each place behind the labels.
+    """
+    import torch
+
+    if size_average is not None or reduce is not None:
+        reduction = torch.nn._reduction.legacy_get_string(size_average, reduce)
+    rows, labels = torch.atleast_2d(data), torch.atleast_2d(target)
+    is_label = (labels == -1).cumsum(1) == 0
+    classes = torch.arange(rows.shape[1])
+    is_target = ((labels[..., None] == classes) & is_label[..., None]).any(1)
+    margins = 1 - rows.gather(1, labels.where(is_label, 0))[..., None] + rows[:, None]
+    counted = is_label[..., None] & ~is_target[:, None] & (margins > 0)
+    losses = margins.where(counted, 0).sum((1, 2)) / rows.shape[1]
+    if reduction == "none":
+        return losses.reshape(data.shape[:-1])
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
 #: Formulas by the names of ATen's operators, and by those of transformers.
 FORMULAS: dict[str, Callable[..., Any]] = {
     "_grouped_mm": _multiply_groups,
@@ -231,6 +254,9 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "blackman_window": partial(_window, _blackman),
     "hamming_window": partial(_window, _hamming),
     "linalg_householder_product": _multiply_reflections,
+    "multilabel_margin_loss": lambda data, target, reduction=1: multilabel_margin_loss(
+        data, target, reduction=("none", "mean", "sum")[reduction]
+    ),
     "ormqr": _apply_reflections,
     "kaiser_window": partial(_window, _kaiser),
     "fake_quantize_per_tensor_affine_cachemask": _round_to_scale,

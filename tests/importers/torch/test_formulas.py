@@ -8,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import nnmagic  # noqa: E402 - behind the skip
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
 F = torch.nn.functional
 
@@ -92,3 +94,17 @@ def test_products_of_reflections(left: bool, transpose: bool) -> None:
     other = torch.randn((2, 4, 5) if left else (2, 5, 4))
     compare(lambda a, t, c: torch.ormqr(a, t, c, left, transpose), vectors, scales, other)
     compare(torch.linalg.householder_product, vectors.requires_grad_(), scales.requires_grad_())
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_losses_of_several_labels(reduction: str) -> None:
+    """They end at the first -1, at places that differ."""
+    labels = torch.tensor([[1, 2, -1, 0], [3, -1, 0, 0], [0, 3, 2, 1], [-1, 0, 0, 0]])
+    data = torch.linspace(-2, 2, 16).view(4, 4).sin().requires_grad_()
+    compare(lambda x: F.multilabel_margin_loss(x, labels, reduction=reduction), data)
+    compare(lambda x: F.multilabel_margin_loss(x[1], labels[1], reduction=reduction), data)
+    captured = nnmagic.from_torch(
+        lambda x: F.multilabel_margin_loss(x, labels, reduction=reduction), (data.detach(),), engine="numpy"
+    )
+    expected = F.multilabel_margin_loss(data.detach(), labels, reduction=reduction)
+    torch.testing.assert_close(captured(data.detach()), expected)

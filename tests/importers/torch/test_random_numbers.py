@@ -23,6 +23,11 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
     "integers": lambda x: x[torch.randperm(x.shape[0])] * torch.randint(2, 9, x.shape),
     "categories": lambda x: F.gumbel_softmax(x, tau=0.5, hard=True) * x,
     "chance": lambda x: x * torch.empty_like(x).bernoulli_(0.3) + torch.empty_like(x).exponential_(2.0),
+    "chances": lambda x: (
+        x * torch.bernoulli(x.detach().sigmoid())
+        + torch.bernoulli(x.detach().double().sigmoid())
+        + x * torch.empty_like(x).bernoulli_(x.detach().double().sigmoid())
+    ),
     "attention": lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5, scale=0.5),
 }
 
