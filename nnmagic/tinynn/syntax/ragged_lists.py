@@ -159,14 +159,20 @@ class _Chains(Loops):
             case py.Expr(
                 value=py.Call(func=py.Attribute(attr="append", value=py.Name()), args=[py.IfExp() as whole])
             ):
-                pass
+                parts = stmt.value.args  # type: ignore[attr-defined]  # a call
             case py.Assign(value=py.IfExp() as whole) | py.Return(value=py.IfExp() as whole):
-                pass
+                parts = None
             case _:
                 return None
         if not makers.mentions(whole, self.name):
             return None
-        paths = [[replace_nodes({id(whole): part}, stmt)] for part in (whole.body, whole.orelse)]
+        paths: list[list[py.stmt]] = []
+        for part in (whole.body, whole.orelse):
+            if parts is not None:
+                parts[:] = [part]
+            else:
+                stmt.value = part  # type: ignore[attr-defined]  # an assignment or a return
+            paths.append([copy.deepcopy(stmt)])
         return py.fix_missing_locations(py.copy_location(py.If(whole.test, *paths), stmt))
 
     def _tested_inside(self, stmt: py.While) -> py.While:
