@@ -171,7 +171,7 @@ class _Chains(Loops):
             if parts is not None:
                 parts[:] = [part]
             else:
-                stmt.value = part  # type: ignore[attr-defined]  # an assignment or a return
+                stmt.value = part
             paths.append([copy.deepcopy(stmt)])
         return py.fix_missing_locations(py.copy_location(py.If(whole.test, *paths), stmt))
 
