@@ -28,8 +28,8 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 )
 from nnmagic.tinynn.elaborate.conversions import convert_result, convert_to_declared, to_relay
 from nnmagic.tinynn.elaborate.merge_plans import MergePlan, expressions, rebuild
-from nnmagic.tinynn.elaborate.merging import MergeConflictError, plan_lists, plan_merge, to_planned_type
-from nnmagic.tinynn.elaborate.varying_results import results_of_paths
+from nnmagic.tinynn.elaborate.merging import MergeConflictError, plan_merge, to_planned_type
+from nnmagic.tinynn.elaborate.varying_results import plan_lists, results_of_paths
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values import values as v

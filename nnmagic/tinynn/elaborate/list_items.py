@@ -13,7 +13,12 @@ from nnmagic.tinynn.analysis.bound_names import walk
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, check_item, is_run_time, row_of
 from nnmagic.tinynn.elaborate.operations import binary_operation
-from nnmagic.tinynn.elaborate.shared_memory import Foreign, forget_shared_names, may_share
+from nnmagic.tinynn.elaborate.shared_memory import (
+    Foreign,
+    forget_shared_names,
+    may_share,
+    parameters_of,
+)
 from nnmagic.tinynn.operators.index_chains import set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
@@ -261,7 +266,7 @@ def _check_own(ctx: Elaboration, name: str, inner: v.Value, span: Span, *, grows
     tokens = ctx.memory.of_value(inner, ctx.environment.chain())
     is_given = any(inner is each for each in ctx.given_lists)
     if isinstance(inner, v.ListOfRows):
-        is_given |= any(isinstance(token, Foreign) for token in tokens)
+        is_given |= bool(parameters_of(tokens))
         is_given |= grows and ctx.memory.is_foreign(ctx.memory.root_of(inner.rows.expr))
     if is_given:
         message = f"a list inside of `{name}` is the caller's, which Python would change"

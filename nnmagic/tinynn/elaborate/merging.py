@@ -237,7 +237,7 @@ def _widen_list(plan: Items, value: v.Value) -> MergePlan | None:
         return None
     if plan.is_list:
         if is_empty_list(value):
-            return _of_any_length(plan)
+            return of_any_length(plan)
         rows, types = as_rows(value), list(types_of(as_expressions(plan)))
         if rows is None or _dtype_of(rows.rows.type) != _dtype_of(types[0].type):
             return None
@@ -252,29 +252,10 @@ def _widen_list(plan: Items, value: v.Value) -> MergePlan | None:
 def _widen_empty_list(value: v.Value) -> MergePlan | None:
     """Return a plan for a list without items and another list."""
     rows = value if isinstance(value, v.ListOfRows) else as_rows(value)
-    return None if rows is None or rows.is_table else _of_any_length(plan_value(rows, keep=False))
+    return None if rows is None or rows.is_table else of_any_length(plan_value(rows, keep=False))
 
 
-def plan_lists(values: Sequence[v.Value]) -> MergePlan | None:
-    """Return a plan for lists of any length, or for tuples that hold some; None for other values."""
-    try:
-        tuples = [
-            value.items for value in values if isinstance(value, v.TupleOf) and value.written == "tuple"
-        ]
-        if len(tuples) == len(values) and len(set(map(len, tuples))) == 1:
-            columns = list(zip(*tuples, strict=True))
-            lists = list(map(plan_lists, columns))
-            plans = (one or plan_merge(column) for one, column in zip(lists, columns, strict=True))
-            return Items(tuple(plans), written="tuple") if any(lists) else None
-        rows = [value if isinstance(value, v.ListOfRows) else as_rows(value) for value in values]
-        found = [row for row, value in zip(rows, values, strict=True) if not is_empty_list(value)]
-        known = [row for row in found if row is not None and not row.is_table and not row.is_row]
-        return _of_any_length(plan_merge(known)) if known and len(known) == len(found) else None
-    except (MergeConflictError, v.RefusalError):
-        return None
-
-
-def _of_any_length(plan: MergePlan) -> MergePlan | None:
+def of_any_length(plan: MergePlan) -> MergePlan | None:
     """Return a plan for as many of the rows as only the call knows; None where their own sizes are open."""
     (rows,) = types_of(as_expressions(plan))
     assert isinstance(rows.type, ty.TensorType)

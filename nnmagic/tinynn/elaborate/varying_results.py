@@ -10,6 +10,8 @@ import numpy as np
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.tinynn.builtins.list_results import mixed_tuples
+from nnmagic.tinynn.elaborate.merge_plans import Items, MergePlan, as_rows, is_empty_list
+from nnmagic.tinynn.elaborate.merging import MergeConflictError, of_any_length, plan_merge
 from nnmagic.tinynn.elaborate.optional_values import may_be_none
 from nnmagic.tinynn.values import values as v
 
@@ -88,3 +90,22 @@ def _zeros_like(value: v.Value) -> v.Value | None:
             zeros = _zeros_like(rows)
             return replace(value, rows=zeros) if isinstance(zeros, v.Computed) else None
     return None
+
+
+def plan_lists(values: Sequence[v.Value]) -> MergePlan | None:
+    """Return a plan for lists of any length, or for tuples that hold some; None for other values."""
+    try:
+        tuples = [
+            value.items for value in values if isinstance(value, v.TupleOf) and value.written == "tuple"
+        ]
+        if len(tuples) == len(values) and len(set(map(len, tuples))) == 1:
+            columns = list(zip(*tuples, strict=True))
+            lists = list(map(plan_lists, columns))
+            plans = (one or plan_merge(column) for one, column in zip(lists, columns, strict=True))
+            return Items(tuple(plans), written="tuple") if any(lists) else None
+        rows = [value if isinstance(value, v.ListOfRows) else as_rows(value) for value in values]
+        found = [row for row, value in zip(rows, values, strict=True) if not is_empty_list(value)]
+        known = [row for row in found if row is not None and not row.is_table and not row.is_row]
+        return of_any_length(plan_merge(known)) if known and len(known) == len(found) else None
+    except (MergeConflictError, v.RefusalError):
+        return None

@@ -390,7 +390,7 @@ class _Rewriter:
             inner = [part for part in py.walk(node) if part is not node and bound_by(part) & keys]
             if inner:
                 raise NestedUseError(self.name, node)
-            changed = substitute_names(node, in_place)  # type: ignore[arg-type]  # no variable of a loop
+            changed = substitute_names(node, in_place)
             assert isinstance(changed, py.ListComp | py.SetComp | py.GeneratorExp | py.DictComp)
             node = changed
         for each in node.generators:

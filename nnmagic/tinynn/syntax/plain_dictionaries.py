@@ -354,10 +354,10 @@ class _Plain(py.NodeTransformer):
                     f"_key_of_{name} = list({name})[{place}]\ndel {name}[_key_of_{name}]", node
                 )
             case py.Call(
-                func=py.Attribute(attr="move_to_end", value=py.Name(id=name)), args=[key], keywords=[]
+                func=py.Attribute(attr="move_to_end", value=py.Name(id=name)), args=[moved], keywords=[]
             ):
                 key_name, held = f"_key_of_{name}", f"_value_of_{name}"
-                text = f"{key_name} = {py.unparse(key)}\n{held} = {name}[{key_name}]\n"
+                text = f"{key_name} = {py.unparse(moved)}\n{held} = {name}[{key_name}]\n"
                 return self._written(f"{text}del {name}[{key_name}]\n{name}[{key_name}] = {held}", node)
             case py.Call(
                 func=py.Attribute(attr="append" | "appendleft" as word, value=py.Name(id=name)), args=[_]

@@ -129,9 +129,6 @@ class _Chains(Loops):
         }
         self.readers = _READERS | _LAZY if isinstance(stmt, py.For) else _READERS
         self.changes = any(_may_change(node) for node in py.walk(stmt) if id(node) not in blocks)
-        if (chosen := self._as_branches(stmt)) is not None:
-            yield from self._statement(chosen)
-            return
         if makers.is_made(stmt, self.name):
             yield from self.begin(stmt)
         elif (changed := self.change(stmt)) is not None:
@@ -152,22 +149,6 @@ class _Chains(Loops):
             yield from self._taken_before()
             self._replace_blocks(stmt)
             yield stmt
-
-    def _as_branches(self, stmt: py.stmt) -> py.If | None:
-        """Return the branches of ``name.append(a if t else b)``, an assignment or a return; else None."""
-        match stmt:
-            case py.Expr(
-                value=py.Call(func=py.Attribute(attr="append", value=py.Name()), args=[py.IfExp() as whole])
-            ):
-                pass
-            case py.Assign(value=py.IfExp() as whole) | py.Return(value=py.IfExp() as whole):
-                pass
-            case _:
-                return None
-        if not makers.mentions(whole, self.name):
-            return None
-        paths = [[replace_nodes({id(whole): part}, stmt)] for part in (whole.body, whole.orelse)]
-        return py.fix_missing_locations(py.copy_location(py.If(whole.test, *paths), stmt))
 
     def _tested_inside(self, stmt: py.While) -> py.While:
         """Return a loop whose rounds begin with its test, and with what the test reads."""

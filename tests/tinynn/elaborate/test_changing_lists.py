@@ -325,5 +325,5 @@ REFUSED = [
 def test_what_python_would_show_otherwise_is_refused(body: str, message: str) -> None:
     lines = "\n    ".join(["s, t = [1], 0", *body.split("\n")])
     with pytest.raises(nnmagic.TinyNNError) as error:
-        nnmagic.compile(f"def f(n):\n    {lines}\n", engine="numpy")(100)
+        nnmagic.compile(f"def f(n):\n    {lines}\n", engine="numpy")(np.array(100))
     assert message in str(error.value)

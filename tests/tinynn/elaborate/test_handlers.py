@@ -32,6 +32,7 @@ TRIED = {
     "conditions _speculate_bool": "an operand of `and` and `or` that is not total: it gets a branch",
     "custom_rules _Custom._function": "a rule with an error, which was reported",
     "merging _choice": "branches whose tuples join in no other way are a choice of functions",
+    "varying_results plan_lists": "results that are no lists alike are merged as other values are",
     "templates varies": "an argument that the call refuses, later and in its own words",
 }
 

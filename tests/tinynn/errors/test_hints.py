@@ -395,7 +395,7 @@ CASES = [
     # lists that grow
     case(
         X,
-        "out = [[x], [x]]\nout[0].append(x)\nreturn stack(out[0])",
+        "out = [[[x]], [[x]]]\nout[0][0].append(x)\nreturn stack(out[0][0])",
         "write items = items + [x]",
         "items = [x]\nitems = items + [x]\nreturn stack(items)",
     ),
