@@ -12,9 +12,9 @@ from tvm import relax, te, tirx
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize import dynamic_slices, reshaping, scalar_functions
 from nnmagic.engine.relax.legalize.counted_results import argwhere, emit_dims, unique
-from nnmagic.engine.relax.legalize.creation import arange
+from nnmagic.engine.relax.legalize.creation import arange, one_hot
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
-from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
+from nnmagic.engine.relax.legalize.padding import PAD_MODES, pad_to
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, simplify
 from nnmagic.engine.relax.legalize.slicing import strided_set
@@ -193,21 +193,10 @@ def _tile(call: OpCall) -> Value:
 
 
 def _one_hot(call: OpCall) -> Value:
-    indices, on, off, depth = call.args
-    axis, dtype = integer(call.attrs["axis"]), str(call.attrs["dtype"])
+    depth = call.args[3]
     first = _first_element(call, depth, "the depth")
     (size,) = _compute_dims(call, lambda x: [first(x)], 1, depth)
-    own = shape_of(indices)
-    depth_axis = axis % (len(own) + 1)
-
-    def compute(x: Tensor, hot: Tensor, cold: Tensor, shape: Sequence[Extent]) -> Tensor:
-        def element(*at: Index) -> PrimExpr:
-            is_hot = x(*at[:depth_axis], *at[depth_axis + 1 :]).astype("int64") == at[depth_axis]
-            return tirx.Select(is_hot, hot().astype(dtype), cold().astype(dtype))
-
-        return te.compute(shape, element)
-
-    return call.te(compute, indices, on, off, relax.ShapeExpr([*own[:depth_axis], size, *own[depth_axis:]]))
+    return one_hot(call, size)
 
 
 def _topk(call: OpCall) -> Value:
@@ -257,14 +246,8 @@ def _pad(call: OpCall) -> Value:
     dims = _compute_dims(call, sizes, rank, data, widths)
 
     def compute(x: Tensor, w: Tensor, value: Tensor, shape: Sequence[Extent]) -> Tensor:
-        def element(*at: Index) -> PrimExpr:
-            where = [i - w(a, 0).astype("int64") for a, i in enumerate(at)]
-            if mode != "constant":
-                return x(*(border_index(i, dim, mode) for i, dim in zip(where, x.shape, strict=True)))
-            inside = [tirx.all(i >= 0, i < dim) for i, dim in zip(where, x.shape, strict=True)]
-            return tirx.if_then_else(tirx.all(*inside), x(*where), value().astype(x.dtype))
-
-        return te.compute(shape, element)
+        before = [w(axis, 0).astype("int64") for axis in range(rank)]
+        return pad_to(x, before, shape, mode, value())
 
     return call.te(compute, data, widths, fill, relax.ShapeExpr(dims))
 
