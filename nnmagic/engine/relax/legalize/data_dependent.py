@@ -18,7 +18,7 @@ from nnmagic.engine.relax.legalize.padding import PAD_MODES, pad_to
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, simplify
 from nnmagic.engine.relax.legalize.slicing import strided_set
-from nnmagic.engine.relax.legalize.sorting import sort_order
+from nnmagic.engine.relax.legalize.sorting import topk_of_count
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
@@ -202,32 +202,16 @@ def _one_hot(call: OpCall) -> Value:
 def _topk(call: OpCall) -> Value:
     """Lower to the first k of the sorted elements; for k < 1 to all."""
     data, k = call.args
-    attrs = call.attrs
-    own = shape_of(data)
-    axis = integer(attrs["axis"]) % len(own)
-    ascending, dtype = bool(attrs["is_ascend"]), str(attrs["dtype"])
+    length = shape_of(data)[integer(call.attrs["axis"])]
     first = _first_element(call, k, "k")
 
-    def length(x: Tensor, k: Tensor) -> list[Extent]:
+    def count(x: Tensor, k: Tensor) -> list[Extent]:
         wanted = first(k)
-        return [tirx.Select(wanted < 1, x.shape[axis], wanted.astype("int64"))]
+        return [tirx.Select(wanted < 1, x.shape[integer(call.attrs["axis"])], wanted.astype("int64"))]
 
-    (size,) = _compute_dims(call, length, 1, data, k)
-    dims = relax.ShapeExpr([*own[:axis], size, *own[axis + 1 :]])
-    call.require(size <= own[axis], "k is larger than the dimension")
-    order = call.emit(call.te(lambda x: sort_order(x, axis, ascending=ascending, dtype=dtype), data))
-
-    def values(x: Tensor, positions: Tensor, shape: Sequence[Extent]) -> Tensor:
-        return te.compute(shape, lambda *at: x(*at[:axis], positions(*at).astype("int64"), *at[axis + 1 :]))
-
-    def indices(positions: Tensor, shape: Sequence[Extent]) -> Tensor:
-        return te.compute(shape, lambda *at: positions(*at))  # noqa: PLW0108 - TVM counts a function's arguments
-
-    kind = attrs["ret_type"]
-    if kind == "indices":
-        return call.te(indices, order, dims)
-    largest = call.te(values, data, order, dims)
-    return largest if kind == "values" else (call.emit(largest), call.emit(call.te(indices, order, dims)))
+    (size,) = _compute_dims(call, count, 1, data, k)
+    call.require(size <= length, "k is larger than the dimension")
+    return topk_of_count(call, size)
 
 
 def _pad(call: OpCall) -> Value:
