@@ -174,11 +174,9 @@ def _dyn_reshape(call: EvalCall, data: Array, shape: Array) -> Any:
     return data.reshape(wanted)
 
 
-def _pad(call: EvalCall, data: Array, value: Array) -> Any:
-    widths, mode = call["pad_width"], call["pad_mode"]
-    if mode == "constant":
-        return np.pad(data, widths, constant_values=value)
-    return np.pad(data, widths, mode=mode)
+def _pad(call: EvalCall, data: Array, widths: Any, value: Array) -> Any:
+    given = {"constant_values": value} if call["pad_mode"] == "constant" else {}
+    return np.pad(data, widths, call["pad_mode"], **given)
 
 
 def _space_to_depth(call: EvalCall, data: Array) -> Any:
@@ -273,7 +271,7 @@ RULES: dict[str, Rule] = {
     "unravel_index": lambda _given, x, shape: np.asarray(np.unravel_index(x, tuple(shape))),
     "scatter_elements": _scatter_elements,
     "scatter_nd": _scatter_nd,
-    "nn.pad": _pad,
+    "nn.pad": lambda call, x, value: _pad(call, x, call["pad_width"], value),
     "nn.mirror_pad": lambda call, x: np.pad(x, call["pad_width"], mode=call["mode"].lower()),
     "nn.space_to_depth": _space_to_depth,
     "nn.depth_to_space": _depth_to_space,
@@ -281,7 +279,7 @@ RULES: dict[str, Rule] = {
     "dyn.broadcast_to": lambda _given, x, shape: np.broadcast_to(x, tuple(shape)),
     "dyn.full": lambda _given, x, shape: np.full(tuple(shape), x),
     "dyn.zeros": lambda call, shape: np.zeros(tuple(shape), call.dtype),
-    "dyn.nn.pad": lambda _given, x, widths, value: np.pad(x, widths, constant_values=value),
+    "dyn.nn.pad": _pad,
     "dyn.one_hot": _one_hot,
     "dyn.reshape": _dyn_reshape,
     "dyn.squeeze": lambda _given, x, axes: np.squeeze(x, tuple(int(axis) for axis in axes)),

@@ -71,6 +71,17 @@ def test_an_operator_without_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) ->
         nnmagic.compile(nnmagic.relay.parse(text), engine="numpy", cache=False)(np.zeros(4, "float32"))
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_pads_by_computed_widths_have_modes(mode: str) -> None:
+    text = f"""#[version = "0.0.5"]
+def @main(%x: Tensor[(2, 3), float32], %w: Tensor[(2, 2), int64]) {{
+  dyn.nn.pad(%x, %w, 0f, pad_width=[], pad_mode="{mode}")
+}}"""
+    data, widths = np.arange(6, dtype="float32").reshape(2, 3), np.array([[1, 0], [0, 1]])
+    padded = Interpreter(infer_type(parse_module(text))).run("main", [data, widths])
+    np.testing.assert_array_equal(padded, np.pad(data, widths, mode))  # type: ignore[call-overload]
+
+
 @pytest.mark.full
 def test_a_loop_may_be_long_and_recursion_deep() -> None:
     source = """

@@ -98,23 +98,20 @@ def _size(call: OpCall) -> Value:
     return call.te(compute, relax.ShapeExpr(shape_of(data)))
 
 
-def _one_hot(call: OpCall) -> Value:
-    depth, axis, dtype = (call.attrs[name] for name in ("depth", "axis", "dtype"))
-    on, off = call.args[1:]
+def one_hot(call: OpCall, depth: Extent) -> Value:
+    """Lower to rows of so many elements: the second operand at the index, the third one elsewhere."""
+    indices, on, off, *_ = call.args
+    dtype, own = str(call.attrs["dtype"]), shape_of(indices)
+    axis = integer(call.attrs["axis"]) % (len(own) + 1)
 
-    def compute(indices: Tensor, hot: Tensor, cold: Tensor) -> Tensor:
-        rank = len(indices.shape)
-        depth_axis = integer(axis) % (rank + 1)
-        shape = [*indices.shape[:depth_axis], integer(depth), *indices.shape[depth_axis:]]
-
-        def element(*index: Index) -> PrimExpr:
-            where = [*index[:depth_axis], *index[depth_axis + 1 :]]
-            is_hot = indices(*where).astype("int64") == index[depth_axis].astype("int64")
-            return tirx.Select(is_hot, hot().astype(str(dtype)), cold().astype(str(dtype)))
+    def compute(x: Tensor, hot: Tensor, cold: Tensor, shape: Sequence[Extent]) -> Tensor:
+        def element(*at: Index) -> PrimExpr:
+            is_hot = x(*at[:axis], *at[axis + 1 :]).astype("int64") == at[axis].astype("int64")
+            return tirx.Select(is_hot, hot().astype(dtype), cold().astype(dtype))
 
         return te.compute(shape, element)
 
-    return call.te(compute, call.args[0], on, off)
+    return call.te(compute, indices, on, off, relax.ShapeExpr([*own[:axis], depth, *own[axis:]]))
 
 
 RULES.update(
@@ -127,7 +124,7 @@ RULES.update(
         "full_like": _full_like,
         "shape_of": _shape_of,
         "ndarray_size": _size,
-        "one_hot": _one_hot,
+        "one_hot": lambda call: one_hot(call, integer(call.attrs["depth"])),
         "trilu": lambda call: call.te(
             lambda data, k: topi.trilu(data, k(), bool(call.attrs["upper"])), *call.args
         ),

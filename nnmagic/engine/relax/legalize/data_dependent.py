@@ -12,13 +12,13 @@ from tvm import relax, te, tirx
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize import dynamic_slices, reshaping, scalar_functions
 from nnmagic.engine.relax.legalize.counted_results import argwhere, emit_dims, unique
-from nnmagic.engine.relax.legalize.creation import arange
+from nnmagic.engine.relax.legalize.creation import arange, one_hot
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
-from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
+from nnmagic.engine.relax.legalize.padding import PAD_MODES, pad_to
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, simplify
 from nnmagic.engine.relax.legalize.slicing import strided_set
-from nnmagic.engine.relax.legalize.sorting import sort_order
+from nnmagic.engine.relax.legalize.sorting import topk_of_count
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
@@ -193,52 +193,25 @@ def _tile(call: OpCall) -> Value:
 
 
 def _one_hot(call: OpCall) -> Value:
-    indices, on, off, depth = call.args
-    axis, dtype = integer(call.attrs["axis"]), str(call.attrs["dtype"])
+    depth = call.args[3]
     first = _first_element(call, depth, "the depth")
     (size,) = _compute_dims(call, lambda x: [first(x)], 1, depth)
-    own = shape_of(indices)
-    depth_axis = axis % (len(own) + 1)
-
-    def compute(x: Tensor, hot: Tensor, cold: Tensor, shape: Sequence[Extent]) -> Tensor:
-        def element(*at: Index) -> PrimExpr:
-            is_hot = x(*at[:depth_axis], *at[depth_axis + 1 :]).astype("int64") == at[depth_axis]
-            return tirx.Select(is_hot, hot().astype(dtype), cold().astype(dtype))
-
-        return te.compute(shape, element)
-
-    return call.te(compute, indices, on, off, relax.ShapeExpr([*own[:depth_axis], size, *own[depth_axis:]]))
+    return one_hot(call, size)
 
 
 def _topk(call: OpCall) -> Value:
     """Lower to the first k of the sorted elements; for k < 1 to all."""
     data, k = call.args
-    attrs = call.attrs
-    own = shape_of(data)
-    axis = integer(attrs["axis"]) % len(own)
-    ascending, dtype = bool(attrs["is_ascend"]), str(attrs["dtype"])
+    length = shape_of(data)[integer(call.attrs["axis"])]
     first = _first_element(call, k, "k")
 
-    def length(x: Tensor, k: Tensor) -> list[Extent]:
+    def count(x: Tensor, k: Tensor) -> list[Extent]:
         wanted = first(k)
-        return [tirx.Select(wanted < 1, x.shape[axis], wanted.astype("int64"))]
+        return [tirx.Select(wanted < 1, x.shape[integer(call.attrs["axis"])], wanted.astype("int64"))]
 
-    (size,) = _compute_dims(call, length, 1, data, k)
-    dims = relax.ShapeExpr([*own[:axis], size, *own[axis + 1 :]])
-    call.require(size <= own[axis], "k is larger than the dimension")
-    order = call.emit(call.te(lambda x: sort_order(x, axis, ascending=ascending, dtype=dtype), data))
-
-    def values(x: Tensor, positions: Tensor, shape: Sequence[Extent]) -> Tensor:
-        return te.compute(shape, lambda *at: x(*at[:axis], positions(*at).astype("int64"), *at[axis + 1 :]))
-
-    def indices(positions: Tensor, shape: Sequence[Extent]) -> Tensor:
-        return te.compute(shape, lambda *at: positions(*at))  # noqa: PLW0108 - TVM counts a function's arguments
-
-    kind = attrs["ret_type"]
-    if kind == "indices":
-        return call.te(indices, order, dims)
-    largest = call.te(values, data, order, dims)
-    return largest if kind == "values" else (call.emit(largest), call.emit(call.te(indices, order, dims)))
+    (size,) = _compute_dims(call, count, 1, data, k)
+    call.require(size <= length, "k is larger than the dimension")
+    return topk_of_count(call, size)
 
 
 def _pad(call: OpCall) -> Value:
@@ -257,14 +230,8 @@ def _pad(call: OpCall) -> Value:
     dims = _compute_dims(call, sizes, rank, data, widths)
 
     def compute(x: Tensor, w: Tensor, value: Tensor, shape: Sequence[Extent]) -> Tensor:
-        def element(*at: Index) -> PrimExpr:
-            where = [i - w(a, 0).astype("int64") for a, i in enumerate(at)]
-            if mode != "constant":
-                return x(*(border_index(i, dim, mode) for i, dim in zip(where, x.shape, strict=True)))
-            inside = [tirx.all(i >= 0, i < dim) for i, dim in zip(where, x.shape, strict=True)]
-            return tirx.if_then_else(tirx.all(*inside), x(*where), value().astype(x.dtype))
-
-        return te.compute(shape, element)
+        before = [w(axis, 0).astype("int64") for axis in range(rank)]
+        return pad_to(x, before, shape, mode, value())
 
     return call.te(compute, data, widths, fill, relax.ShapeExpr(dims))
 

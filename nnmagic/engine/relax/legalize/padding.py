@@ -22,34 +22,43 @@ def _pad(call: OpCall) -> Value:
     widths = call.attrs["pad_width"]
     assert isinstance(widths, tuple)
     before, after = [integers(pair)[0] for pair in widths], [integers(pair)[1] for pair in widths]
-    mode = call.attrs["pad_mode"]
-    if mode == "constant":
-        return call.te(lambda x, fill: pad_with(x, before, after, fill()), data, value)
-    if mode in PAD_MODES:
-        return call.te(lambda x: _pad_by_repeating(x, before, after, str(mode)), data)
-    return call.refuse(f"pad_mode must be one of {', '.join(PAD_MODES)}, not {mode!r}")
+    mode = str(call.attrs["pad_mode"])
+    if mode not in PAD_MODES:
+        call.refuse(f"pad_mode must be one of {', '.join(PAD_MODES)}, not {mode!r}")
+
+    def compute(x: Tensor, *fill: Tensor) -> Tensor:
+        shape = _padded_shape(x, before, after)
+        return pad_to(x, before, shape, mode, *(number() for number in fill))
+
+    return call.te(compute, data, *([value] if mode == "constant" else []))
+
+
+def _padded_shape(data: Tensor, before: Sequence[Extent], after: Sequence[Extent]) -> list[Extent]:
+    return [a + dim + b for a, dim, b in zip(before, data.shape, after, strict=True)]
 
 
 def pad_with(data: Tensor, before: Sequence[Extent], after: Sequence[Extent], fill: PrimExpr) -> Tensor:
     """Pad with one value; negative widths crop."""
-    shape = [a + dim + b for a, dim, b in zip(before, data.shape, after, strict=True)]
+    return pad_to(data, before, _padded_shape(data, before, after), "constant", fill)
+
+
+def pad_to(
+    data: Tensor,
+    before: Sequence[Extent],
+    shape: Sequence[Extent],
+    mode: str,
+    fill: PrimExpr | None = None,
+) -> Tensor:
+    """Pad to a shape, with one value or by one of the other modes."""
 
     def element(*index: Index) -> PrimExpr:
         where = [i - width for i, width in zip(index, before, strict=True)]
+        if fill is None or mode != "constant":
+            return data(*(border_index(i, dim, mode) for i, dim in zip(where, data.shape, strict=True)))
         inside = [tirx.all(i >= 0, i < dim) for i, dim in zip(where, data.shape, strict=True)]
         return (
             tirx.if_then_else(tirx.all(*inside), data(*where), fill.astype(data.dtype)) if inside else data()
         )
-
-    return te.compute(shape, element)
-
-
-def _pad_by_repeating(data: Tensor, before: Sequence[int], after: Sequence[int], mode: str) -> Tensor:
-    shape = [a + dim + b for a, dim, b in zip(before, data.shape, after, strict=True)]
-
-    def element(*index: Index) -> PrimExpr:
-        dims = zip(index, before, data.shape, strict=True)
-        return data(*(border_index(i - width, dim, mode) for i, width, dim in dims))
 
     return te.compute(shape, element)
 

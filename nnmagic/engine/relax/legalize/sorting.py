@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tvm import relax
+
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary_search import find_places
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of, tensor_dtype
 from nnmagic.engine.relax.legalize.sort_loops import sort_along
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
+from nnmagic.engine.relax.tir.types import Extent
 from nnmagic.relay.expr import Attrs
 
 
@@ -29,22 +34,29 @@ def _argsort(attrs: Attrs, data: Tensor) -> Tensor:
 
 def _topk(call: OpCall) -> Value:
     """Lower to the first k of the sorted elements; for k < 1 to all."""
+    shape, k = shape_of(call.args[0]), integer(call.attrs["k"])
+    axis = integer(call.attrs["axis"]) % len(shape)
+    call.require(k <= shape[axis], f"k is {k}, more elements than axis {axis} has")
+    return topk_of_count(call, k if k > 0 else shape[axis])
+
+
+def topk_of_count(call: OpCall, count: Extent) -> Value:
+    """Lower to so many of the sorted elements, their indices, or both."""
     attrs = call.attrs
     kind, dtype = str(attrs["ret_type"]), str(attrs["dtype"])
     if kind != "values" and not dtype:
         call.refuse("the indices need a dtype")
-    shape, k = shape_of(call.args[0]), integer(attrs["k"])
-    axis = integer(attrs["axis"]) % len(shape)
-    call.require(k <= shape[axis], f"k is {k}, more elements than axis {axis} has")
+    axis = integer(attrs["axis"])
     outputs = [("values", tensor_dtype(call.args[0]))] if kind != "indices" else []
     if kind != "values":
         outputs.append(("indices", dtype))
-    count = k if k > 0 else shape[axis]
+    sizes = [] if isinstance(count, int) else [relax.ShapeExpr([count])]
 
-    def compute(data: Tensor) -> Tensors:
-        return sort_along(data, axis, outputs, ascending=bool(attrs["is_ascend"]), count=count)
+    def compute(data: Tensor, *counts: Sequence[Extent]) -> Tensors:
+        size = counts[0][0] if counts else count
+        return sort_along(data, axis, outputs, ascending=bool(attrs["is_ascend"]), count=size)
 
-    return call.te(compute, *call.args)
+    return call.te(compute, call.args[0], *sizes)
 
 
 def _searchsorted(attrs: Attrs, ordered: Tensor, values: Tensor) -> Tensor:

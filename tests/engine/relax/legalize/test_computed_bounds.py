@@ -73,7 +73,8 @@ def test_strided_set_at_computed_places():
 def test_slices_by_lengths():
     program = compile_text(
         f"def @main({X}, %b: Tensor[(2), int64], %l: Tensor[(2), int64], %s: Tensor[(2), int64]) {{"
-        'dyn.strided_slice(%x, %b, %l, %s, begin=None, end=None, strides=None, slice_mode="size", axes=None) }'
+        "dyn.strided_slice(%x, %b, %l, %s, begin=None, end=None, strides=None, "
+        'slice_mode="size", axes=None) }'
     )
     for begin, lengths, expected in [
         ((1, 0), (2, 3), DATA[1:3]),
