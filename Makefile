@@ -3,7 +3,8 @@
 #   make demo    run examples/quickstart.ipynb through a real kernel and print what it shows
 #   make test    what nnmagic promises, in five minutes
 #   make test-full   every case: all samples, notebooks, kernels, random programs, ONNX's own tests; half an hour;
-#                    ONLY=--without-default leaves out what `make test` asks in the same way
+#                    ONLY=--without-default leaves out what `make test` asks in the same way,
+#                    ONLY=--part=0/4 makes a quarter of the cases alone
 #   make test-oldest  the tests of functions on Python 3.10
 #   make test-torch   the import of PyTorch programs, with torch
 #   make stress  the cache under abuse, in full: 8 processes, 200 compilations each, kills and damage
