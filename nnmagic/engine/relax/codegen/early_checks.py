@@ -8,12 +8,8 @@ the indices is fused with what computes them. Checks of arrays of one shape shar
 
 from __future__ import annotations
 
-<<<<<<< ours
-from collections.abc import Iterable, Mapping, Sequence
-=======
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
->>>>>>> theirs
 from typing import TypeAlias
 
 import tvm
@@ -21,18 +17,6 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
-<<<<<<< ours
-from nnmagic.engine.relax.legalize.index_checks import CHECKS_INDICES
-from nnmagic.engine.relax.legalize.kernel_calls import (
-    is_kernel_call,
-    kernels_of,
-    map_bindings,
-    map_functions,
-    with_operands,
-)
-from nnmagic.engine.relax.legalize.registry import INJECTIVE
-from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE, REQUIRED, SHAPES_FIT
-=======
 from nnmagic.engine.relax.legalize.index_checks import (
     CHECKS_INDICES,
     FROM_END,
@@ -40,11 +24,15 @@ from nnmagic.engine.relax.legalize.index_checks import (
     find_first_bad,
     report_of,
 )
-from nnmagic.engine.relax.legalize.kernel_cache import with_parts
+from nnmagic.engine.relax.legalize.kernel_calls import (
+    is_kernel_call,
+    kernels_of,
+    map_bindings,
+    with_operands,
+)
 from nnmagic.engine.relax.legalize.registry import INJECTIVE, OPAQUE, REDUCTION
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE, REQUIRED, SHAPES_FIT, SIZES_NAMED
->>>>>>> theirs
 from nnmagic.engine.relax.schedules.elementwise.costs import count_instructions
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
 from nnmagic.engine.relax.schedules.reduction.analysis import count_costly
@@ -54,54 +42,32 @@ from nnmagic.engine.relax.tir.visitors import collect, rewrite
 #: The instructions up to which the indices of a check are computed twice.
 _MOST_INSTRUCTIONS = 64
 
-<<<<<<< ours
-=======
-_CALL_TIR, _TO_SHAPE = tvm.ir.Op.get("relax.call_tir"), tvm.ir.Op.get("relax.tensor_to_shape")
+_TO_SHAPE = tvm.ir.Op.get("relax.tensor_to_shape")
 
->>>>>>> theirs
 #: Kernels by their names.
 _Kernels: TypeAlias = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
 
 
 def check_early(module: tvm.IRModule) -> tvm.IRModule:
-<<<<<<< ours
-    """Move checks of indices to where these can be known; kernels are annotated with their patterns."""
-    kernels = kernels_of(module)
-    if not any(CHECKS_INDICES in kernel.attrs for kernel in kernels.values()):
-        return module
-=======
     """Move checks and names of sizes to where these can be known; kernels have their patterns."""
-    kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+    kernels = kernels_of(module)
     functions = [each for each in module.functions.values() if isinstance(each, relax.Function)]
     names_sizes = any(each.global_symbol == SIZES_NAMED for each in collect(relax.ExternFunc, *functions))
     if not names_sizes and not any(CHECKS_INDICES in kernel.attrs for kernel in kernels.values()):
         return module
     builder = relax.BlockBuilder(relax.transform.ToNonDataflow()(module))
+
+    def in_order(sequence: relax.SeqExpr) -> relax.SeqExpr:
+        return map_bindings(sequence, lambda bindings: _Order(kernels, builder).add(bindings))
+
     changed = {
-        var: rewrite(function, [(relax.SeqExpr, partial(_in_order, kernels, builder))])
+        var: rewrite(function, [(relax.SeqExpr, in_order)])
         for var, function in builder.get().functions_items()
         if isinstance(function, relax.Function)
     }
+    # What joins checks has new kernels, which the builder has.
     ordered = tvm.IRModule({**dict(builder.get().functions_items()), **changed}, attrs=module.attrs)
     return relax.transform.ConvertToDataflow(1)(ordered)
->>>>>>> theirs
-
-    def in_order(sequence: relax.SeqExpr) -> relax.SeqExpr:
-        return map_bindings(sequence, lambda bindings: _Order(kernels).add(bindings))
-
-<<<<<<< ours
-    plain = relax.transform.ToNonDataflow()(module)
-    ordered = map_functions(plain, lambda function: rewrite(function, [(relax.SeqExpr, in_order)]))
-    return relax.transform.ConvertToDataflow(1)(ordered)
-=======
-def _in_order(kernels: _Kernels, builder: relax.BlockBuilder, sequence: relax.SeqExpr) -> relax.SeqExpr:
-    blocks = [
-        type(block)(_Order(kernels, builder).add(block.bindings), block.span) for block in sequence.blocks
-    ]
-    changed = relax.SeqExpr(blocks, sequence.body)
-    relax.expr._update_type(changed, sequence.ty)
-    return changed
->>>>>>> theirs
 
 
 class _Order:
@@ -183,13 +149,9 @@ class _Order:
         }
         copied = [binding for key, binding in self._pending.items() if key in copies]
         self._first += [binding for key, binding in self._pending.items() if key in moved]
-<<<<<<< ours
-        self._first += [*(with_operands(binding, copies) for binding in (*copied, finder)), check]
-=======
-        finders = [_with_operands(binding, copies) for binding in finders]
-        self._first += [_with_operands(binding, copies) for binding in copied]
+        finders = [with_operands(binding, copies) for binding in finders]
+        self._first += [with_operands(binding, copies) for binding in copied]
         self._first += finders if len(finders) == 1 else self._join(finders, checks)
->>>>>>> theirs
         for key in moved:
             del self._pending[key]
 
@@ -250,9 +212,6 @@ class _Order:
                 continue
             cheap.add(key)
             instructions += sum(count_instructions(stage.value) for stage in read.stages)
-<<<<<<< ours
-        return cheap if instructions < _MOST_INSTRUCTIONS else set()
-=======
         return cheap if instructions < _MOST_INSTRUCTIONS * checks else set()
 
 
@@ -261,16 +220,3 @@ def _is_shape(binding: RelaxExpr) -> bool:
     if isinstance(binding, relax.MatchCast):
         return isinstance(binding.ty, relax.ShapeType)
     return isinstance(binding.value, relax.Call) and binding.value.op == _TO_SHAPE
-
-
-def _is_kernel_call(value: RelaxExpr) -> bool:
-    return isinstance(value, relax.Call) and value.op == _CALL_TIR
-
-
-def _with_operands(binding: RelaxExpr, copies: Mapping[int, RelaxExpr]) -> RelaxExpr:
-    """Return the binding of a call that reads the copies of variables, of its own copy if it has one."""
-    call = binding.value
-    fields = relax.Tuple([copies.get(hash(field), field) for field in call.args[1].fields])
-    args = [call.args[0], fields, *call.args[2:]]
-    return relax.VarBinding(copies.get(hash(binding.var), binding.var), with_parts(call, args, call.attrs))
->>>>>>> theirs

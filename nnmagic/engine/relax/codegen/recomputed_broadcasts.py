@@ -2,8 +2,7 @@
 
 ``d = x[:, None] - x[None]`` costs an instruction an element, and has as many elements as all pairs. Where
 several kernels use it, each gets a call of its own, with which TVM's fusion then joins it. So are the windows
-of a signal, of which the mean and the deviation are taken, and its every second element. An array that is
-assigned meanwhile would have to be copied for that.
+of a signal, of which the mean and the deviation are taken.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-<<<<<<< ours
 from nnmagic.engine.relax.legalize.kernel_calls import (
     is_kernel_call,
     kernels_of,
@@ -23,12 +21,8 @@ from nnmagic.engine.relax.legalize.kernel_calls import (
     map_functions,
     with_operands,
 )
-=======
-from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
-from nnmagic.engine.relax.legalize.kernel_cache import with_parts
->>>>>>> theirs
 from nnmagic.engine.relax.legalize.registry import BROADCAST, INJECTIVE, REDUCES, REDUCTION
-from nnmagic.engine.relax.legalize.slicing import ASSIGNS, COPIES_COLUMNS, COPIES_SOME
+from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
 from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
 from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
 from nnmagic.engine.relax.tir.builders import static_int
@@ -53,7 +47,7 @@ def recompute_broadcasts(module: tvm.IRModule) -> tvm.IRModule:
 
 def _is_cheap(kernel: tirx.PrimFunc) -> bool:
     """Return whether a kernel computes an array by few instructions from arrays that are all smaller."""
-    if not {COPIES_COLUMNS, COPIES_SOME}.isdisjoint(kernel.attrs.keys()):  # rows are not copied
+    if COPIES_COLUMNS in kernel.attrs:  # of rows, there are no copies to save
         return True
     read = read_kernel(kernel)
     *sources, result = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
@@ -78,7 +72,6 @@ def _find_repeated_calls(
     repeated: dict[int, relax.Call] = {}
     uses: Counter[int] = Counter()
     all_uses: Counter[int] = Counter()
-    assigned: set[int] = set()
 
     def bind(binding: relax.VarBinding) -> None:
         call = binding.value
@@ -88,14 +81,8 @@ def _find_repeated_calls(
             repeated[hash(binding.var)] = call
         kernel = kernels[call.args[0]]
         pattern = int(kernel.attrs["op_pattern"])
-        operands = [hash(field) for field in call.args[1].fields]
         if pattern <= INJECTIVE or pattern == REDUCTION or REDUCES in kernel.attrs:
-            uses.update(operands)
-        for operand in repeated.keys() & set(operands):
-            if any(hash(field) in assigned for field in repeated[operand].args[1].fields):
-                del repeated[operand]
-        if not {ASSIGNS, COPIES_FIRST}.isdisjoint(kernel.attrs.keys()):
-            assigned.add(operands[0])
+            uses.update(hash(field) for field in call.args[1].fields)
 
     visit(function, [(relax.VarBinding, bind), (relax.Var, lambda var: all_uses.update([hash(var)]))])
     return {

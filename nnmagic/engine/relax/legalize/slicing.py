@@ -26,10 +26,8 @@ from nnmagic.engine.relax.tir.builders import as_expr, static_int
 from nnmagic.engine.relax.tir.regions import inside
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, RelaxExpr
 
-#: Marks a kernel that copies rows which lie together, one that copies parts of rows, and one of every second
-#: element or the like.
+#: Marks a kernel that copies rows which lie together, and one that copies parts of rows.
 COPIES_ROWS, COPIES_COLUMNS = "nnmagic.copies_rows", "nnmagic.copies_columns"
-COPIES_SOME = "nnmagic.copies_some"
 
 #: Marks a kernel that assigns a part of an array.
 ASSIGNS = "nnmagic.assigns"
@@ -86,7 +84,7 @@ def _marks(shape: Sequence[Extent], lengths: Sequence[Extent], steps: Sequence[i
     if min(steps) <= 0:
         return {}
     # TVM sees no pattern where a start depends on a size.
-    return {COPIES_COLUMNS: True} if steps[-1] == 1 else {COPIES_SOME: True, "op_pattern": INJECTIVE}
+    return {COPIES_COLUMNS: True} if steps[-1] == 1 else {"op_pattern": INJECTIVE}
 
 
 #: Relay writes the bounds of int32 for an open end.
