@@ -552,7 +552,8 @@ REFUSED: list[tuple[str, str]] = [
     ("def f(x: InOut[Tensor[(3,), f64]]):\n    if x[0] > 0:\n        return x\n    x[0] = 1", "every path"),
     ("def f(x: InOut[Tensor[(3,), f64]]):\n    x[0] = True + x", "does not fit"),
     (
-        "def f(x: f64):\n    def g(y: InOut[Tensor[(3,), f64]]):\n        y[0] = x\n    z = zeros(3)\n    g(z)\n    return z",
+        "def f(x: f64):\n    def g(y: InOut[Tensor[(3,), f64]]):\n        y[0] = x\n"
+        "    z = zeros(3)\n    g(z)\n    return z",
         "`InOut` is for parameters",
     ),
     (HEAD + "def f(x: Tensor[(3,), f64]):\n    return change(x, x)", "belongs to the caller"),
