@@ -7,7 +7,7 @@ import pytest
 
 import nnmagic
 
-NUMBERS = {"i": 1, "j": -2, "k": 0, "far": 9}
+NUMBERS = {"i": 1, "j": -2, "k": 0, "far": 9, "two": 2, "back": -1}
 SHAPE = (4, 5, 6)
 
 
@@ -20,7 +20,7 @@ def draw_item(rng: random.Random) -> str:
         return rng.choice(["0", "1", "-1", "i", "i", "j", "k"])
     if kind == 2:
         return ":"
-    return f"{bound()}:{bound()}{rng.choice(['', '', ':2', ':-1', ':-2'])}"
+    return f"{bound()}:{bound()}{rng.choice(['', '', ':2', ':-1', ':-2', ':two', ':back'])}"
 
 
 def draw_chain(rng: random.Random) -> str:
@@ -38,7 +38,7 @@ def draw_program(seed: int) -> str:
     named = rng.random() < 0.5
     shape = '("n", "m", 6)' if named else str(SHAPE)
     return (
-        f"def f(x: Tensor[{shape}, f64], i: i64, j: i64, k: i64, far: i64):\n"
+        f"def f(x: Tensor[{shape}, f64], {', '.join(f'{name}: i64' for name in NUMBERS)}):\n"
         f"    y = x.copy()\n    part = y\n    {statement.format(draw_chain(rng))}\n    return y, part * 1.0\n"
     )
 
@@ -46,7 +46,7 @@ def draw_program(seed: int) -> str:
 def by_numpy(source: str, *args):
     body = source.split("\n", 1)[1]
     scope = {"np": np}
-    exec("def f(x, i, j, k, far):\n" + body, scope)
+    exec(f"def f(x, {', '.join(NUMBERS)}):\n{body}", scope)
     return scope["f"](*args)
 
 

@@ -205,7 +205,8 @@ def take_slices(call: OpCall, data: Value, slices: Sequence[AxisSlice]) -> Value
 
     sizes, lengths = _shapes(slices)
     has_gaps = any(not isinstance(axis.start, int) for axis in slices[1:])  # else it is a view
-    attrs: dict[str, object] = {"op_pattern": INJECTIVE} if has_gaps else {}
+    is_copied = has_gaps or slices[-1].step != 1
+    attrs: dict[str, object] = {"op_pattern": INJECTIVE} if is_copied else {}
     if has_gaps and all(axis.step == 1 for axis in slices):
         attrs[slicing.COPIES_COLUMNS] = True
     return call.te(compute, data, *tensors, sizes, lengths, primfunc_attrs=attrs)

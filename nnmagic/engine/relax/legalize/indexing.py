@@ -39,7 +39,7 @@ from nnmagic.engine.relax.legalize.sizes import difference, same_size
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
-from nnmagic.relay.expr import Attrs, Call, Constant, Expr
+from nnmagic.relay.expr import Attrs, Call, Constant, Expr, Tuple
 
 #: Marks a kernel that reads single elements of its first operand at indices that the second one holds.
 GATHERS = "nnmagic.gathers"
@@ -216,6 +216,23 @@ def _is_call(node: object, name: str) -> TypeGuard[Call]:
     return isinstance(node, Call) and getattr(node.op, "name", "") == name
 
 
+def _are_in_range(call: OpCall) -> bool:
+    """Return whether each index was taken from the numbers of its axis: it was checked, and there is one."""
+    ((data, *indices),) = (operand.fields for operand in call.node.args if isinstance(operand, Tuple))
+    return all(
+        _is_call(index, "take")
+        and index.attrs["mode"] == "fast"
+        and _is_call(index.args[0], "arange")
+        and _counts_from_zero(index.args[0])
+        and _is_call(stop := index.args[0].args[1], "take")
+        and _is_call(stop.args[0], "shape_of")
+        and stop.args[0].args[0] is data
+        and isinstance(stop.args[1], Constant)
+        and stop.args[1].data.item() == axis
+        for axis, index in enumerate(indices)
+    )
+
+
 def _counts_from_zero(data: Expr) -> bool:
     """Return whether data is an ``arange``, or its array, whose elements are their own indices."""
     if isinstance(data, Constant):
@@ -337,6 +354,12 @@ def _gather_nd_axes(call: OpCall, shape: list[Extent]) -> Sequence[Extent]:
 
 
 def _adv_index(call: OpCall) -> Value:
+    if _are_in_range(call):
+        return _take_at(call)
+    return refuse_empty(_take_at, lambda call, shape: shape[: len(call.args[0]) - 1])(call)
+
+
+def _take_at(call: OpCall) -> Value:
     """Take ``data[i, j, ...]`` with index tensors that are broadcast together."""
     ((data, *indices),) = call.args
 
@@ -396,7 +419,7 @@ RULES.update(
         "take": _take_with_mode,
         "gather": refuse_empty(_gather, _take_axes),
         "gather_nd": refuse_empty(te_of(_gather_nd), _gather_nd_axes),
-        "adv_index": refuse_empty(_adv_index, lambda call, shape: shape[: len(call.args[0]) - 1]),
+        "adv_index": _adv_index,
         "matrix_set_diag": te_of(_matrix_set_diag),
         "unravel_index": _unravel_index,
         "invert_permutation": te_rule(_invert_permutation),

@@ -14,6 +14,7 @@ from nnmagic.engine.relax.analysis.attribute_values import integer, integers, nu
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.padding import pad_with
 from nnmagic.engine.relax.legalize.registry import (
+    INJECTIVE,
     OPAQUE,
     RULES,
     OpCall,
@@ -28,7 +29,7 @@ from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.sizes import same_size, simplify
 from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.builders import as_expr, static_int
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, RelaxExpr
 from nnmagic.relay.expr import Attrs, Call, OpRef
 
@@ -195,7 +196,13 @@ def broadcast_to(call: OpCall, shape: Sequence[Extent]) -> Value:
 
         return te.compute(dims, element)
 
-    return call.te(compute, data, relax.ShapeExpr(shape))
+    # TVM sees no pattern in the choice of an index, but each element is one of the data.
+    is_chosen = any(
+        static_int(dim) is None and not same_size(dim, wanted)
+        for dim, wanted in zip(reversed(own), reversed(shape), strict=False)
+    )
+    attrs = {"op_pattern": INJECTIVE} if is_chosen else {}
+    return call.te(compute, data, relax.ShapeExpr(shape), primfunc_attrs=attrs)
 
 
 def _source_index(dim: Extent, index: Index) -> PrimExpr:

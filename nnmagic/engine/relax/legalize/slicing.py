@@ -10,7 +10,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE
-from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, shape_of
+from nnmagic.engine.relax.legalize.registry import INJECTIVE, OPAQUE, RULES, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import (
     difference,
     is_nonnegative,
@@ -81,7 +81,10 @@ def _marks(shape: Sequence[Extent], lengths: Sequence[Extent], steps: Sequence[i
     """Return the attributes of the kernel of a slice."""
     if all(step == 1 for step in steps) and all(map(same_size, shape[1:], lengths[1:])):
         return {COPIES_ROWS: True}
-    return {COPIES_COLUMNS: True} if min(steps) > 0 and steps[-1] == 1 else {}
+    if min(steps) <= 0:
+        return {}
+    # TVM sees no pattern where a start depends on a size.
+    return {COPIES_COLUMNS: True} if steps[-1] == 1 else {"op_pattern": INJECTIVE}
 
 
 #: Relay writes the bounds of int32 for an open end.

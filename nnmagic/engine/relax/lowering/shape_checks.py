@@ -117,6 +117,9 @@ def _fits_always(call: OpCall) -> bool:
         return isinstance(count, int) and counts == [count, count] and count <= len(data)
     if call.name == "strided_slice":  # its bounds are moved into the axis
         return call.attrs["slice_mode"] == "end"
+    if call.name == "adv_index":
+        _, first, *rest = map(shape_of, call.args[0])
+        return all(len(shape) == len(first) and all(map(same_size, shape, first)) for shape in rest)
     if call.name == "python.window":
         return True
     return call.name == "take" and call.attrs["batch_dims"] == 0
@@ -139,6 +142,8 @@ def _fits(call: OpCall) -> PrimExpr:
                 part = shape[integer(call.attrs[f"{side}_begin"]) : end if end is None else integer(end)]
                 counts.append(math.prod(map(as_expr, part), start=as_expr(1)))
             return tirx.EQ(*counts)
+        case "adv_index" if len({len(shape) for shape in shapes[1:]}) == 1:
+            return tirx.all(*(_all_equal(shapes[1], shape) for shape in shapes[2:]), tirx.const(1, "bool"))
         case "python.sized":
             axes = integers(call.attrs["axes"])
             return _all_equal([shapes[0][axis] for axis in axes], shapes[1][1:])

@@ -49,3 +49,30 @@ def change(x: Tensor[("n", "m"), f64], k: i64):
     x = rng.standard_normal((6, 9))
     for k in (1, 2, 5, 6, 8):
         np.testing.assert_allclose(f(x, k), x[k:, k:] - x[:-k, k:] - x[k:, :-k] + x[:-k, :-k], rtol=1e-12)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", ["i32", "i64"])
+def test_checks_of_indices_share_a_pass_and_name_the_first_bad_one(dtype):
+    source = f"""
+def around(x: Tensor[("n", "m"), f64], i: Tensor[("k",), {dtype}], j: Tensor[("k",), {dtype}]):
+    return x[i, j] + x[i + 1, j] * x[i, j + 1] - x[i + 1, j + 1]
+"""
+    f = nnmagic.compile(source)
+    x, kind = np.arange(20.0).reshape(4, 5), {"i32": np.int32, "i64": np.int64}[dtype]
+    for rows, columns in (([], []), ([0, 2, -1, -3], [3, 0, -2, -4]), ([1] * 50, [-5] * 50)):
+        i, j = np.array(rows, kind), np.array(columns, kind)
+        expected = x[i, j] + x[i + 1, j] * x[i, j + 1] - x[i + 1, j + 1]
+        np.testing.assert_array_equal(f(x, i, j), expected)
+    for i, j, bad, size in (
+        ([0, 4, 9, 0], [0, 9, 0, 0], 9, 4),
+        ([0, 0, 2], [0, 9, 5], 9, 5),
+        ([3, 0], [0, 4], 4, 4),
+        ([0, -5], [0, -9], -5, 4),
+        ([0], [4], 5, 5),
+    ):
+        with pytest.raises(IndexError, match=f"index {bad} is out of range for an axis of size {size}"):
+            f(x, np.array(i, kind), np.array(j, kind))
+    with pytest.raises(IndexError, match="axis of size 0"):
+        f(x[:0], np.array([0], kind), np.array([0], kind))
+    assert len(re.findall(r"def \w*check_indices", f.stages["tir"])) <= 5

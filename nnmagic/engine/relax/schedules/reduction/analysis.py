@@ -38,6 +38,7 @@ _DYNAMIC_LENGTH = 1 << 10
 #: Calls that cost about as much as an addition.
 _CHEAP_CALLS = {"isnan", "if_then_else", "shift_left", "shift_right", "reinterpret", "fabs", "likely"}
 _CHEAP_CALLS |= {f"bitwise_{name}" for name in ("and", "or", "xor", "not")}
+_CHEAP_CALLS |= {"floor", "ceil", "trunc", "nearbyint"}
 
 #: By buffer, a function from the indices of a load to the expression that replaces it.
 LoadSubstitutions = Mapping[Buffer, Callable[[list[Index]], PrimExpr]]
