@@ -105,12 +105,12 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     else:
         rows_html = [line for row in rows for line in _number_lines(row)]
         listing = _listing(rows_html, [1] * len(rows_html), "Relay", _pre)
-    shown_html = listing.folded + ("" if text == whole else _closed(whole))
+    shown_html = listing.folded + ("" if text == whole else _close(whole))
     rules = value_rules(classes.values(), ".relay")
     return f'{marks(rules)}<div class="relay">{shown_html}</div>' if rules else shown_html
 
 
-def _closed(text: str) -> str:
+def _close(text: str) -> str:
     """Return the whole text of Relay, closed."""
     listing = code_listing(text, RelayLexer(), "Relay", relay=True).whole
     count = len(text.rstrip("\n").split("\n"))

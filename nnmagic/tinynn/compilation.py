@@ -105,10 +105,8 @@ def _compile_source(
     expected = set(resolver.functions) if specialization else set(module.funcs) - set(resolver.templates)
     assert set(functions) == expected, "a function that failed without an error"
     try:
-        typed = infer_type(
-            Module({**functions, **elaboration.resolver.linker.functions}, elaboration.resolver.types()),
-            look_into_callees=True,
-        )
+        linked = Module({**functions, **resolver.linker.functions}, resolver.types())
+        typed = infer_type(linked, look_into_callees=True)
         typed = settle_pranges(typed, elaboration.note)
         check_kernels(typed, diagnostics)
         diagnostics.raise_if_any(TinyNNError)
@@ -128,7 +126,7 @@ def _compile_source(
         if name in functions or name in resolver.templates
     )
     types = tuple(
-        DataTypeInfo(name, data.docstring, elaboration.resolver.data_types[name].fields)
+        DataTypeInfo(name, data.docstring, resolver.data_types[name].fields)
         for name, data in module.types.items()
         if not data.is_record
     )
@@ -139,7 +137,7 @@ def _compile_source(
     }
     lints = () if specialization else lint(module, elaboration.span, changed)  # once for a cell
     warnings = (*lints, *elaboration.warnings.values(), *expanded.warnings)
-    known = {**elaboration.resolver.linker.infos, **{info.name: info for info in types}}
+    known = {**resolver.linker.infos, **{info.name: info for info in types}}
     free = () if specialization or not resolver.templates else _free_names(module, namespace)
     captured = {**{name: look_up(namespace, name) for name in free}, **resolver.looked_up}
     return Program(expanded.module, infos, types, known, captured, module, free, warnings, records)

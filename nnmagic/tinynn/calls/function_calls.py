@@ -231,11 +231,8 @@ def fit_argument(
     if not isinstance(value, v.Computed | v.TupleOf):
         message = f"{function}: `{parameter}` is {with_article(wanted)}, not {describe(value)}"
         raise v.RefusalError(message, operand.span)
-    if (
-        isinstance(value, v.Computed)
-        and value.default_dtype is not None
-        and isinstance(wanted, ty.TensorType)
-    ):
+    has_default = isinstance(value, v.Computed) and value.default_dtype is not None
+    if has_default and isinstance(wanted, ty.TensorType):
         dtype = tensor_type(operand).dtype
         if dtype != wanted.dtype and (ty.is_float(wanted.dtype) or not ty.is_float(dtype)):
             operand = v.Operand(convert_default_dtype(operand, wanted.dtype), operand.span)

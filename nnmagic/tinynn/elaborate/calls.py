@@ -232,11 +232,8 @@ def apply_value(ctx: Elaboration, callee: v.Operand, operands: list[v.Operand], 
             return call_constructor(constructor, operands, span, convert)
         case v.RecordName(type=record):
             return make_record(record, operands, span, convert)
-        case v.DataTypeName() as data:
-            own = v.record_constructor(data)
-            if own is None:
-                raise _not_callable(callee)
-            return call_constructor(own, operands, span, convert)
+        case v.DataTypeName() as data if (make := v.record_constructor(data)) is not None:
+            return call_constructor(make, operands, span, convert)
         case v.TupleConstructor(name="tuple"):
             return ITERATION["list"].call(operands, span)
         case v.TupleConstructor(name="dtype") if len(operands) == 1:

@@ -290,6 +290,14 @@ def _method_of_generator(owner: v.Operand, name: str, span: Span) -> v.Value:
     raise v.RefusalError(f"a generator of random numbers has no method `{name}` in a cell", span, hint=hint)
 
 
+def _method_of_builtin(function: v.BuiltinName, name: str) -> Builtin | None:
+    """Return what ``np.add.reduce`` and its like name; None for names that a function has not."""
+    if function.builtin is CHAIN and name == FROM_ITERABLE.name:
+        return FROM_ITERABLE
+    builtin = BUILTINS.get(function.builtin.name)
+    return None if builtin is None else ufunc_method(builtin, name, BUILTINS)
+
+
 def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
     """Evaluate ``owner.name``."""
     value = owner.value
@@ -313,13 +321,8 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         )
     if isinstance(value, v.TupleOf | v.ListOfRows) and name in _OF_LISTS:
         return v.Method(owner, name, v.BuiltinName(_OF_LISTS[name]))
-    if isinstance(value, v.BuiltinName) and value.builtin is CHAIN and name == FROM_ITERABLE.name:
-        return v.BuiltinName(FROM_ITERABLE)
-    if isinstance(value, v.BuiltinName):
-        builtin = BUILTINS.get(value.builtin.name)
-        method = None if builtin is None else ufunc_method(builtin, name, BUILTINS)
-        if method is not None:
-            return v.BuiltinName(method)
+    if isinstance(value, v.BuiltinName) and (method := _method_of_builtin(value, name)) is not None:
+        return v.BuiltinName(method)
     if isinstance(value, v.Known) and isinstance(value.value, DType) and name in OF_DTYPES:
         return attribute_of_dtype(value.value, name)
     if isinstance(value, v.Known) and isinstance(value.value, str):

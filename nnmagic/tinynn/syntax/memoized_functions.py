@@ -69,13 +69,13 @@ class _Tables(py.NodeTransformer):
         if not keeps_results(node) or not calls_itself_twice(node):
             return node
         try:
-            return _Writer(copy.deepcopy(node)).write()
+            return _TableWriter(copy.deepcopy(node)).write()
         except _StaysError:
             return node
 
 
 @dataclass
-class _Writer:
+class _TableWriter:
     """Writes a function as a loop; ``taken``: the names in it."""
 
     function: py.FunctionDef

@@ -279,6 +279,19 @@ class StatementCompiler(PatternCompiler):
             return tree.Raise(span, name, self._message(args, span))
         return tree.InvalidStatement(span, [], returns=True)
 
+    def _refuse_change(
+        self, stmt: py.Expr, owner: py.expr, method: str, args: Sequence[py.expr]
+    ) -> tree.InvalidStatement:
+        """Refuse a call of a method that changes a list, and say what to write for it."""
+        span, name = self.spans.of(stmt), owner.id if isinstance(owner, py.Name) else "items"
+        hint = unsupported_syntax.CHANGE_A_LIST[method].format(name, *map(py.unparse, args), "i", "x")
+        if method in ("append", "extend") and replacements.in_long_loop(stmt, self.function):
+            hint += f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
+        self.refuse(
+            f"`.{method}` would change `{py.unparse(owner)}` in place, which a cell cannot", span, hint
+        )
+        return tree.InvalidStatement(span, [name], returns=False)
+
     def _bare_expression(self, stmt: py.Expr) -> ast.Stmt:
         span = self.spans.of(stmt)
         match stmt.value:
@@ -324,17 +337,7 @@ class StatementCompiler(PatternCompiler):
             case py.Call(func=py.Attribute(attr=method, value=owner), args=args) if (
                 method in unsupported_syntax.CHANGE_A_LIST
             ):
-                name = owner.id if isinstance(owner, py.Name) else "items"
-                given = [*map(py.unparse, args), "i", "x"]
-                hint = unsupported_syntax.CHANGE_A_LIST[method].format(name, *given)
-                if method in ("append", "extend") and replacements.in_long_loop(stmt, self.function):
-                    hint += f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
-                self.refuse(
-                    f"`.{method}` would change `{py.unparse(owner)}` in place, which a cell cannot",
-                    span,
-                    hint,
-                )
-                return tree.InvalidStatement(span, [name], returns=False)
+                return self._refuse_change(stmt, owner, method, args)
             case py.Yield() | py.YieldFrom() | py.Await():
                 self.compile_expr(stmt.value)
                 return tree.InvalidStatement(span, find_bound_names(stmt), returns=True)

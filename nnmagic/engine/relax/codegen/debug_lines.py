@@ -95,12 +95,12 @@ def with_places(text: str) -> str:
 
     def file(line: int) -> str:
         path = _path_of(line)
-        return node(f'!DIFile(filename: "{_quoted(path.name)}", directory: "{_quoted(str(path.parent))}")')
+        return node(f'!DIFile(filename: "{_quote(path.name)}", directory: "{_quote(str(path.parent))}")')
 
     def subprogram(match: re.Match[str]) -> str:
         line = first[match[1]]
         name = owner if match[2].startswith(ENTRY) else match[2]
-        head = f'!{match[1]} = distinct !DISubprogram(name: "{_quoted(name)}", scope: {file(line)}, '
+        head = f'!{match[1]} = distinct !DISubprogram(name: "{_quote(name)}", scope: {file(line)}, '
         return f"{head}file: {file(line)}, line: {_line_of(line)}, scopeLine: {_line_of(line)},"
 
     def location(match: re.Match[str]) -> str:
@@ -122,7 +122,7 @@ def with_places(text: str) -> str:
     place = next(content for content in added if content.startswith("!DIFile"))
     text = re.sub(rf"(?m)^!{of_unit} = !DIFile\(.*\)$", lambda _: f"!{of_unit} = {place}", text)
     if not re.search(rf"@{re.escape(owner)}\b", text):  # as C's functions are
-        text = text.replace(f"@{ENTRY}_compute_(", f'@"{_quoted(owner)}"(')
+        text = text.replace(f"@{ENTRY}_compute_(", f'@"{_quote(owner)}"(')
     text = text.replace("\ndefine private dllexport ", "\ndefine internal ")  # which has a symbol
     return "\n".join([text, *(f"!{number} = {content}" for content, number in added.items()), ""])
 
@@ -154,7 +154,7 @@ def _path_of(number: int) -> Path:
     return _files[at if at < len(_files) else 0]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text as LLVM writes it between quotes."""
     return "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()

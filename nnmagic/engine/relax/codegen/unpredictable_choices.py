@@ -116,13 +116,13 @@ def _unpredictable(
         if len(group) == 1 or all(_HANDS_ON.match(code[name]) for name in group):
             continue
         found.update(name for name in group if _SELECT.match(code[name]) or _EXTREME.match(code[name]))
-    return {name for name in found if not unknown.isdisjoint(_tested(code[name], operands[name]))}
+    return {name for name in found if not unknown.isdisjoint(_test(code[name], operands[name]))}
 
 
 def _is_unknown(code: str) -> bool:
     return bool(_UNKNOWN.match(code)) and not _EXTREME.match(code)
 
 
-def _tested(code: str, operands: Sequence[str]) -> Sequence[str]:
+def _test(code: str, operands: Sequence[str]) -> Sequence[str]:
     """Return what a choice is made by: the first operand of ``select``, if it is no constant."""
     return operands if _EXTREME.match(code) else [name for name in operands if f"i1 {name}," in code]

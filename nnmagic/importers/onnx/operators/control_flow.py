@@ -111,7 +111,7 @@ def _loop(node: OnnxNode) -> Sequence[_Item]:
     # what a round gives decides how the loop is written
     flag_type = TensorType((), "bool")
     probe = Value(ir.Var("again", flag_type), flag_type)
-    start = _stacked(node, graph, probe)
+    start = _stack(node, graph, probe)
     count = len(start)
 
     def round_of(block: OnnxBlock, step: Value, flag: Value, carried: Sequence[Value]) -> list[Value]:
@@ -191,7 +191,7 @@ def _rows(sequence: TensorSequence) -> Value:
     return with_shape(rows, [ANY, *rows.shape[1:]])
 
 
-def _stacked(node: OnnxNode, graph: GraphProto, flag: Value) -> list[Value]:
+def _stack(node: OnnxNode, graph: GraphProto, flag: Value) -> list[Value]:
     """Return what a loop carries, of sequences the rows; a round says of which type an empty one's are."""
     inputs = [item for item in node.inputs[2:] if item is not None]
     if not any(isinstance(item, TensorSequence) for item in inputs):

@@ -158,7 +158,7 @@ class Indices:
                 # A register that is written twice in a round stands for two values.
                 if not isinstance(target, aot.Register) or written[target] > 1 or stage.reduces:
                     continue
-                if target.dtype == "bool" and (tested := self._tested(value, step)) is not None:
+                if target.dtype == "bool" and (tested := self._test(value, step)) is not None:
                     self.tested[target] = tested
                 if target.dtype == "int64" and (known := self.evaluate(value, step)) is not None:
                     self.sums[target] = known
@@ -198,12 +198,12 @@ class Indices:
             condition, index = expr.args[0], expr.args[2]
         else:
             return None
-        tested = self._tested(condition, step)
+        tested = self._test(condition, step)
         # `i + n if i < 0 else i`, by which Python counts from the end, is i where the check has
         # proved i >= 0.
         return index if tested is not None and tested == self.evaluate(index, step) else None
 
-    def _tested(self, condition: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Affine | None:
+    def _test(self, condition: PrimExpr, step: aot.ScalarCode | aot.StoreElement) -> Affine | None:
         """Return the sum of which a condition says whether it is negative."""
         match condition:
             case ir.expr.TensorLoad():
