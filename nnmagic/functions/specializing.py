@@ -274,7 +274,7 @@ class SpecializingFunction(FunctionAttributes):
 
     def __reduce__(self) -> tuple[Callable[..., SpecializingFunction], tuple[object, ...], Any]:
         known = tuple(self._specializations.compiled.items()), tuple(self._specializations.needed.items())
-        return _restored, (self._identity, self._template, self._cache_info, *known), self._attributes()
+        return _restore, (self._identity, self._template, self._cache_info, *known), self._attributes()
 
     @property
     def _identity(self) -> str:
@@ -334,7 +334,7 @@ class SpecializingFunction(FunctionAttributes):
         return SpecializingFunction(renamed, self._cache_info, wrapped=function)
 
 
-def _restored(
+def _restore(
     identity: str,
     template: Template,
     cache_info: CacheInfo,

@@ -249,11 +249,11 @@ def _make(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Ty
         Rows(len(first.inputs), first.places, first.signature),
         [(loop.dtypes, loop) for loop in loops],
         function,
-        _restored,
+        _restore,
     )
 
 
-def _restored(function: CompiledFunction | SpecializingFunction, loops: Sequence[_TypedLoop]) -> np.ufunc:
+def _restore(function: CompiledFunction | SpecializingFunction, loops: Sequence[_TypedLoop]) -> np.ufunc:
     """Return the ufunc of a pickle, which holds its programs."""
     return function._keep_ufunc(lambda: _make(function, loops))
 

@@ -198,7 +198,7 @@ class _Writer:
                     results[id(part)] = placed(stmt, py.Name(name, py.Load()))
                     return self._block([*first, *loop, *_with(stmt, with_results(root, results))], caller)
         try:
-            before, changed = self._hoisted(root, stmt, caller)
+            before, changed = self._hoist(root, stmt, caller)
         except StaysCallError:
             return [given]
         if not before:
@@ -208,7 +208,7 @@ class _Writer:
             return [placed(stmt, py.While(py.Constant(value=True), [*before, leave, *stmt.body], []))]
         return [*before, *_with(stmt, changed)]
 
-    def _hoisted(self, root: py.expr, stmt: py.stmt, caller: _Function) -> tuple[list[py.stmt], py.expr]:
+    def _hoist(self, root: py.expr, stmt: py.stmt, caller: _Function) -> tuple[list[py.stmt], py.expr]:
         """Return the statements of the calls in an expression, and the expression with their results."""
         found = always_computed(root)
         calls = [

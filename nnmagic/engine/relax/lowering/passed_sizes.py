@@ -89,7 +89,7 @@ class PassedSizes:
             recorded = tuple(size for size in sizes if size is not None)
             if len(recorded) == len(sizes) and (name, None) not in self.excluded:
                 integers[number] = recorded
-        labeled = self._labeled(function, args)
+        labeled = self._label(function, args)
         labels = _dependent(
             {label: labeled[label] for label in labeled if (name, label) not in self.excluded}
         )
@@ -113,13 +113,13 @@ class PassedSizes:
 
         ``own``: the sizes of this round, by their labels.
         """
-        passed = self._labeled(function, args)
+        passed = self._label(function, args)
         lost: set[tuple[str, str | int | None]] = {
             (name, label)
             for label, size in self._labels.get(name, {}).items()
             if not same_size(passed[label], size.of(passed))
         }
-        before = {label: self._expanded(size) for label, size in own.items()}
+        before = {label: self._expand(size) for label, size in own.items()}
         for number, leaf in enumerate(self.result_types(name, function)):
             for dim in leaf.shape:
                 old, new = (size_of(dim, sizes, as_expr) for sizes in (before, passed))
@@ -149,7 +149,7 @@ class PassedSizes:
         self.excluded = self.excluded.union(lost)
         raise DifferentSizesError
 
-    def _labeled(self, function: Function, args: Sequence[Value]) -> dict[str, Extent]:
+    def _label(self, function: Function, args: Sequence[Value]) -> dict[str, Extent]:
         """Return the sizes in a call by the names that a function's parameters have for them."""
         tensors = (leaf for param in function.params for leaf in leaves(type_of(param), param.span))
         values = (leaf for arg in args for leaf in flatten(arg))
@@ -158,10 +158,10 @@ class PassedSizes:
             for dim, size in zip(tensor.shape, shape_of(value), strict=True):
                 label = label_of(dim)
                 if label is not None and label.isidentifier() and label not in sizes:
-                    sizes[label] = self._expanded(size)
+                    sizes[label] = self._expand(size)
         return sizes
 
-    def _expanded(self, size: Extent) -> Extent:
+    def _expand(self, size: Extent) -> Extent:
         expanded = self.expand(size)
         return size if expanded is None else expanded
 

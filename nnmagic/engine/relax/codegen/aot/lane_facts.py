@@ -128,7 +128,7 @@ class LanePlan:
                 case tirx.Mul():
                     return _product(self.of_expression(expr.a, step), self.of_expression(expr.b, step))
                 case tirx.Max() | tirx.Min():
-                    return self._limited(expr.a, expr.b, isinstance(expr, tirx.Max), step)
+                    return self._limit(expr.a, expr.b, isinstance(expr, tirx.Max), step)
                 case tirx.Select():
                     return self._from_start(expr, step)
         loads = collect_loads(expr)
@@ -140,7 +140,7 @@ class LanePlan:
         )
         return UNIFORM if uniform else UNKNOWN
 
-    def _limited(
+    def _limit(
         self, a: PrimExpr, b: PrimExpr, is_least: bool, step: aot.ScalarCode | aot.StoreElement
     ) -> Fact:
         """Return the fact of a maximum or minimum: that of the part that it is, where all lanes say so."""

@@ -124,7 +124,7 @@ class _LanePlanner:
                 raise _RefusedError
             match step:
                 case aot.ScalarCode() | aot.StoreElement():
-                    steps.append(self._renamed(step, names, sizes))
+                    steps.append(self._rename(step, names, sizes))
                 case aot.FunctionCall():
                     steps.append(self._inner_loop(step, names, sizes))
                 case aot.Branch(then=[aot.FunctionCall() as fast], other=[aot.FunctionCall() as checked]) if (
@@ -145,7 +145,7 @@ class _LanePlanner:
                     raise _RefusedError
         return steps, following, results
 
-    def _renamed(
+    def _rename(
         self,
         step: aot.ScalarCode | aot.StoreElement,
         names: Mapping[aot.Value, aot.Value],

@@ -37,7 +37,7 @@ def join_modules(parts: Sequence[str], own: str) -> str:
     declarations: dict[str, str] = {}
     rest: list[str] = []
     types: list[str] = []
-    for text in [*map(_renamed, parts, range(len(parts))), own]:
+    for text in [*map(_rename, parts, range(len(parts))), own]:
         for statement in _statements(text):
             if statement.startswith(("define ", "@")):
                 name = _name_of(statement)
@@ -81,7 +81,7 @@ def _statements(text: str) -> Iterator[str]:
             yield line
 
 
-def _renamed(text: str, number: int) -> str:
+def _rename(text: str, number: int) -> str:
     """Return a module whose names clash with those of no other module, without debugging information."""
     statements = [_DEBUGGING.sub("", f"{statement}\n").rstrip() for statement in _statements(text)]
     private = {_name_of(statement) for statement in statements if _PRIVATE.match(statement)}
