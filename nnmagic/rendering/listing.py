@@ -18,10 +18,11 @@ from typing import Literal
 from pygments.lexer import Lexer
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.expr import Call, Expr, Function, Let, OpRef, Tuple, TupleGetItem, Var, operator_of
+from nnmagic.relay.expr import Call, Expr, Function, Let, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.infer import erase_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.structure.traverse import post_order
 from nnmagic.relay.text.source_map import TextRange, text_with_ranges
 from nnmagic.relay.types import Type
@@ -39,10 +40,6 @@ Origins = Literal["beside", "hover", "none"]
 _WIDTH = 78
 #: A listing of more lines than the first number is folded after the second.
 _MOST_LINES, _FIRST_LINES = 25, 16
-#: Operators whose results are their operand in another form, or numbers without one.
-_FORMS = frozenset(
-    {"arange", "broadcast_to", "cast", "copy", "expand_dims", "full", "reshape", "squeeze", "transpose"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ def _forms(text: str, ranges: Sequence[TextRange], of_shapes: Container[Expr]) -
     spans = _spans(text, ranges)
     places: dict[Expr, list[int]] = defaultdict(list)
     for range_ in ranges:
-        is_form = isinstance(range_.expr, Tuple | TupleGetItem) or operator_of(range_.expr) in _FORMS
+        is_form = isinstance(range_.expr, Tuple | TupleGetItem) or Trait.MOVES in traits_of(range_.expr)
         if is_form or range_.expr in of_shapes:
             places[range_.expr].append(bisect_right(starts, range_.start) - 1)
     forms = {}

@@ -14,8 +14,6 @@ from nnmagic.relay.types import TensorType
 
 #: Operators of sizes that Python has as signs.
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
-#: Operators that leave numbers as they are.
-_FORMS = ("cast", "copy", "expand_dims", "reshape", "squeeze")
 #: A longer text is left out.
 _LONGEST = 60
 
@@ -84,7 +82,7 @@ def _text(node: Call, operands: Sequence[str]) -> str:
         return f"{first}[{operands[1]}]"
     if name == "concatenate":
         return f"[{', '.join([text[1:-1] if text.startswith('[') else f'*{text}' for text in operands])}]"
-    if name in _FORMS:
+    if name in ("cast", "copy") or Trait.KEEPS_ORDER in traits_of(node):
         is_vector, was_vector = _is_vector(node), _is_vector(node.args[0])
         unpacked = first[1:-1] if first.startswith("[") else f"{first}[0]"
         return first if is_vector == was_vector else f"[{first}]" if is_vector else unpacked

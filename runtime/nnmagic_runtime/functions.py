@@ -188,7 +188,7 @@ class _Definition:
             SimpleNamespace(name_hint=name, checked_type=type_)
             for name, type_ in zip(self.names, types, strict=True)
         ]
-        function = SimpleNamespace(params=params, ret_type=result)
+        function = SimpleNamespace(params=params, ret_type=result, result_type=result)
         return SimpleNamespace(functions={self.name: function}, types={})
 
     @property

@@ -43,7 +43,7 @@ from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.namespace.unsupported_functions import CALLBACK
 from nnmagic.tinynn.operators.iteration import ITERATION, columns_of_rows, count
 from nnmagic.tinynn.operators.sets import OF_SETS
-from nnmagic.tinynn.operators.tables import keys_of_table
+from nnmagic.tinynn.operators.tables import keys_of_entries, keys_of_table
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import DType, Generator, dtype_named
 from nnmagic.tinynn.values import values as v
@@ -295,6 +295,8 @@ def _call_builtin(
         return v.GradientOf("bound", operands[0], arguments=tuple(operands[1:]))
     if builtin.name not in _OF_TABLES:
         operands = list(map(keys_of_table, operands))
+    if builtin.name in ("max", "min", "sum", "any", "all"):
+        operands = list(map(keys_of_entries, operands))
     if builtin is ITERATION["list"] and (made := _as_list(operands)) is not None:
         return made
     if any(isinstance(operand.value, v.ListOfRows) for operand in operands):

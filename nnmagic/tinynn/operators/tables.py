@@ -370,6 +370,14 @@ def keys_of_table(operand: v.Operand) -> v.Operand:
     return replace(operand, value=keys_of(operand.value, operand.span))
 
 
+def keys_of_entries(operand: v.Operand) -> v.Operand:
+    """Return the tuple of the keys of a dictionary, or of a set, of constants; any other value as it is."""
+    entries = v.entries_of(operand.value)
+    if entries is None:
+        return operand
+    return replace(operand, value=v.TupleOf(tuple(map(v.known_value, entries))))
+
+
 def all_values(table: v.TableOf, span: Span) -> v.Value:
     """Return the values of a table in order: a list, or of tuples what ``zip`` makes of their parts."""
 

@@ -44,6 +44,8 @@ NOTHING_NESTED: Nested = MappingProxyType({})
 
 def with_nested_parameters(body: Sequence[py.stmt], nested: Nested) -> list[py.stmt]:
     """Return the functions of a cell with what they read of nested arguments. Raises NestedUseError."""
+    if not nested:  # a copy would be as deep as the longest sum
+        return list(body)
     functions = {stmt.name: copy.deepcopy(stmt) for stmt in body if isinstance(stmt, py.FunctionDef)}
     work = [(name, parameter, tuple(parts)) for name in nested for parameter, parts in nested[name].items()]
     done = dict[tuple[str, str], tuple[str, ...]]()
