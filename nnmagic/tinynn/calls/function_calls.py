@@ -158,7 +158,7 @@ def _apply(
 def list_as_record(value: v.Value, span: Span) -> v.Value:
     """Return a list of rows as the record that a parameter of a function is; any other value as it is."""
     match value:
-        case v.ListOfRows(rows=rows, is_table=is_table, is_row=False, columns=columns):
+        case v.ListOfRows(rows=rows, is_table=is_table, columns=columns):
             words = list(_words_of(columns))
             if "" in words:
                 return value

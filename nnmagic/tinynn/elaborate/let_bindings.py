@@ -113,8 +113,19 @@ def reread(value: v.Value) -> v.Value:
     """Return the value for one use: the parts of a variable that holds a tuple are projected anew."""
     if isinstance(value, v.TupleOf) and value.whole is not None and isinstance(value.whole.expr, ir.Var):
         again = v.as_value(value.whole.expr, value.whole.type)
-        return replace(again, written=value.written) if isinstance(again, v.TupleOf) else again
+        return replace(_rows_as(again, value), written=value.written) if isinstance(again, v.TupleOf) else again
     return value
+
+
+def _rows_as(again: v.TupleOf, value: v.TupleOf) -> v.TupleOf:
+    """Return a tuple whose lists belong to whom those of another belong to."""
+    items = list[v.Value](again.items)
+    for place, (item, before) in enumerate(zip(again.items, value.items, strict=True)):
+        if isinstance(item, v.ListOfRows) and isinstance(before, v.ListOfRows):
+            items[place] = replace(item, is_row=before.is_row)
+        elif isinstance(item, v.TupleOf) and isinstance(before, v.TupleOf):
+            items[place] = _rows_as(item, before)
+    return replace(again, items=tuple(items))
 
 
 def hoist_lets(ctx: Elaboration, value: v.Value) -> v.Value:

@@ -50,11 +50,6 @@ def set_item(
 ) -> None:
     """Assign an item of a list, or a part of one. Raises RefusalError."""
     name = variable.id.name
-    if isinstance(items, v.ListOfRows) and items.is_row:
-        message = f"`{name}` is a list inside of another, which Python would change, too"
-        raise v.RefusalError(
-            message, span, hint="assign to the item of the outer list, as in rows[i][j] = value"
-        )
     check_holders(ctx, name, items, span)
     before: Sequence[v.TupleOf | v.ListOfRows] = list(_inner_lists(items, indices))
     changed = _change(ctx, items, indices, value, span)
@@ -198,6 +193,7 @@ def update_item(
     An array changes in place, as in Python: no other name may show it.
     """
     span, target_span = ctx.span(stmt.span), ctx.span(stmt.target.span)
+    check_holders(ctx, variable.id.name, items, target_span)
     if isinstance(items, v.TupleOf) and is_run_time(indices[0]):
         rows = as_list_of_rows(items, target_span)
         if rows is not None and len(indices) == 1 and not rows.rows.weak:
@@ -255,18 +251,30 @@ def _place(items: v.TupleOf, index: Sequence[v.Operand], span: Span) -> int:
 
 
 def check_holders(ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, span: Span) -> None:
-    """Check that no other name shows a list that changes. Raises RefusalError."""
+    """Check that no other name, nor the caller, shows a list that changes. Raises RefusalError."""
+    if isinstance(items, v.ListOfRows) and items.is_row:
+        message = f"`{name}` is a list inside of another, which Python would change, too"
+        hint = "assign to the item of the outer list, as in rows[i][j] = value"
+        raise v.RefusalError(message, span, hint=hint)
+    if _is_given(ctx, items):
+        message = f"`{name}` is a list of the caller, which Python would change there, too"
+        raise v.RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
     for other, _ in _other_holders(ctx, name, items):
         message = f"`{other}` holds the list `{name}`, which Python would change there, too"
         raise v.RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
 
 
+def _is_given(ctx: Elaboration, inner: v.Value) -> bool:
+    """Return whether a list is one inside of a list that the caller gave."""
+    if isinstance(inner, v.ListOfRows):
+        return bool(parameters_of(ctx.memory.of_value(inner, ctx.environment.chain())))
+    return any(inner is each for each in ctx.given_lists)
+
+
 def _check_own(ctx: Elaboration, name: str, inner: v.Value, span: Span, *, grows: bool = False) -> None:
     """Check that a list inside of another is none that the caller gave. Raises RefusalError."""
-    tokens = ctx.memory.of_value(inner, ctx.environment.chain())
-    is_given = any(inner is each for each in ctx.given_lists)
+    is_given = _is_given(ctx, inner)
     if isinstance(inner, v.ListOfRows):
-        is_given |= bool(parameters_of(tokens))
         is_given |= grows and ctx.memory.is_foreign(ctx.memory.root_of(inner.rows.expr))
     if is_given:
         message = f"a list inside of `{name}` is the caller's, which Python would change"

@@ -22,6 +22,9 @@ from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.weak_types import as_weak
 
 
+_LISTS = (v.ListOfRows, v.TupleOf)
+
+
 def _with_numbers(value: v.Value, given: ty.Type | None) -> v.Value:
     """Return a parameter whose parts are Python numbers where those of the argument are."""
     match value, given:
@@ -60,12 +63,24 @@ def lists_inside(value: v.Value) -> Iterator[v.Value]:
 
 
 def as_tuple(value: v.Value) -> v.Value:
-    """Return an argument that is a tuple as one that was written so."""
+    """Return an argument that is a tuple as one that was written so; the lists in it are the caller's."""
     if isinstance(value, v.TupleOf) and value.record is not None and value.record.name == ty.NESTED:
-        return v.TupleOf(value.items, written="tuple")
+        return v.TupleOf(value.items, written="tuple")  # of arrays
+    value = _with_callers_lists(value)
     if isinstance(value, v.TupleOf) and value.record is None:
         return replace(value, written=value.written or "tuple")
     return value
+
+
+def _with_callers_lists(value: v.Value) -> v.Value:
+    """Return an argument whose inner lists are marked as such."""
+    if not isinstance(value, v.TupleOf) or not any(isinstance(each, _LISTS) for each in value.items):
+        return value
+    items = (
+        replace(each, is_row=True) if isinstance(each, v.ListOfRows) else _with_callers_lists(each)
+        for each in value.items
+    )
+    return replace(value, items=tuple(items))
 
 
 def enter_dictionaries(ctx: Elaboration) -> None:
