@@ -38,8 +38,9 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.declared_sizes import named_sizes
 
-#: How often the functions of a group are tried, each time with the types found so far.
-_ROUNDS = 3
+#: How often the functions of a group are tried, each time with the types found so far. A round may open one
+#: size of a result alone.
+_ROUNDS = 64
 
 
 def changeable(signature: Signature) -> frozenset[str]:
@@ -146,7 +147,7 @@ def elaborate_group(
             return made
     for name in changed:
         message = f"the type of what `{name}` returns is another one where it calls itself"
-        hint = "write it, as in -> Tensor[(2, 3), f32]"
+        hint = "declare the type of its result"
         ctx.diagnostics.error(message, ctx.span(cell.funcs[name].name_span), hint=hint)
     return dict.fromkeys(group)
 

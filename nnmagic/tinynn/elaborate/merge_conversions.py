@@ -55,7 +55,7 @@ def _convert(value: v.Value, type_: ty.Type, span: Span) -> ir.Expr:
             note_join(dtype, type_.dtype, span)
             if ty.is_integer(dtype) and type_.dtype != "float64":
                 message = f"{format_type(value.type)} and {format_type(type_)} are one name's here"
-                raise v.RefusalError(message, span, hint="give both the same dtype, as in x.astype(f64)")
+                raise v.RefusalError(message, span, hint="give both the same dtype")
             value = held(value, type_.dtype, span, "a name that stands for floats, too,")
             return cast(value, type_.dtype, span).expr
         case v.GlobalFunction(name=name):

@@ -491,7 +491,9 @@ def merge_conflict(
     elif all(isinstance(value, v.FUNCTIONS) for value, _ in pair):
         hint = "make the functions before the branch, which then chooses one of them"
     elif all(isinstance(value, v.TupleOf) for value, _ in pair):
+        alike = len({len(value.items) for value, _ in pair if isinstance(value, v.TupleOf)}) == 1
         hint = f"a list keeps its length here: {FILL_A_TENSOR}"
+        hint = "give each item one shape and one dtype in both" if alike else hint
     elif all(isinstance(value, v.Computed) for value, _ in pair):
         hint = "give it one shape and one dtype in both, as in x.astype(f32)"
     notes = tuple(

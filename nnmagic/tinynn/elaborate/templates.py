@@ -385,12 +385,13 @@ def _argument_type(function: str, parameter: str, operand: v.Operand) -> Type | 
         message = (
             f"{function}: `{parameter}` is {describe(value)}, for which no function is compiled by itself"
         )
-        hint = "a function of this cell that does not call itself takes anything"
-        if isinstance(value, v.TupleOf | v.ListOfRows):
-            text = source_text(operand.span)
-            hint = (
-                f"give an array, as in np.array({text}); or a function of this cell that does not call itself"
-            )
+        other = "a function of this cell that does not call itself"
+        hint = f"{other} takes anything"
+        items = value.items if isinstance(value, v.TupleOf) else ()
+        lengths = {len(item.items) if isinstance(item, v.TupleOf) else -1 for item in items}
+        if isinstance(value, v.ListOfRows) or len(lengths) == 1:
+            text = source_text(operand.span, as_argument=True)
+            hint = f"give an array, as in np.array({text}); or {other}"
         raise v.RefusalError(message, operand.span, hint=hint)
     return _with_numbers(tensor.type, value)
 

@@ -337,7 +337,8 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
             return v.Method(owner, name, v.BuiltinName((PLACEMENT | BUILTINS)[name]))
     if name == "setdefault" and tables.is_dictionary(value):
         message = "a key that is missing is added where a statement always computes that, before all else"
-        raise v.RefusalError(message, span, hint="write v = d[key] before, or d.get(key, 0), which adds none")
+        hint = "write d.setdefault(key, value) on a line before, or d.get(key, 0), which adds none"
+        raise v.RefusalError(message, span, hint=hint)
     if not is_tensor(value):
         raise v.RefusalError(
             f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 from synr.ast import BuiltinOp
@@ -42,15 +42,25 @@ def _beside_number(tensor: v.Operand, number: v.Operand) -> v.Operand:
     return promote_beside_number(tensor, number.value.value if isinstance(number.value, v.Known) else None)
 
 
+def _is_list(value: v.Value) -> TypeGuard[v.TupleOf]:
+    """Return whether a value is a list or a tuple, of no strings or the like."""
+    return (
+        isinstance(value, v.TupleOf)
+        and value.record is None
+        and not any(isinstance(item, v.Known) and not is_number(item.value) for item in value.items)
+    )
+
+
 def _number_beside(number: v.Operand, tensor: v.Operand, type_: TensorType, sign: str) -> v.Computed:
     value = number.value.value if isinstance(number.value, v.Known) else None
     if not isinstance(value, bool | int | float | complex):
         hint = None
-        if isinstance(number.value, v.TupleOf) and any(map(is_tensor, number.value.items)):
+        items = number.value.items if _is_list(number.value) else ()
+        if any(map(is_tensor, items)):
             hint = f"make it a tensor first, as in stack({source_text(number.span)})"
-        elif isinstance(number.value, v.TupleOf):
-            short = dtype_short_name(type_.dtype)
-            hint = f"make it a tensor first, as in array({source_text(number.span)}, {short})"
+        elif items:
+            text = source_text(number.span, as_argument=True)
+            hint = f"make it a tensor first, as in array({text}, {dtype_short_name(type_.dtype)})"
         elif number.value == v.Known(None) and sign in ("==", "!="):
             hint = f"write {'is' if sign == '==' else 'is not'} None"
         raise v.RefusalError(

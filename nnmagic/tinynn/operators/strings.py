@@ -219,8 +219,10 @@ def _str(call: Arguments) -> v.Value:
     known = v.static_or(value, None)
     if isinstance(known, bool | int | float | str):
         return v.Known(str(known))
-    message = f"str of {describe(value)}, whose digits only the call knows"
-    hint = "take them by numbers, as in n // 10 % 10"
+    message = f"str of {describe(value)}, whose text only the call knows"
+    type_ = value.type if isinstance(value, v.Computed) else None
+    is_int = isinstance(type_, TensorType) and not type_.shape and is_integer(type_.dtype)
+    hint = "take its digits by numbers, as in n // 10 % 10" if is_int else None
     raise v.RefusalError(message, call.given["object"].span, hint=hint)
 
 

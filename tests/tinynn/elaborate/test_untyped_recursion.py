@@ -88,6 +88,10 @@ PROGRAMS: dict[str, tuple[str, tuple[object, ...]]] = {
         "    return np.array([p[0], p[-1]])\n\ndef f(x):\n    return g(x, 2.5)\n",
         (np.arange(17.0),),
     ),
+    "sizes of which each round opens one": (
+        "def f(x, k):\n    if k > 0:\n        return np.moveaxis(f(x, k - 1), 0, -1)[:-1]\n    return x\n",
+        (np.arange(64.0).reshape((2,) * 6), 3),
+    ),
     "what it changes": (SORT + "def f(a):\n    b = a.copy()\n    qs(b, 0, len(b) - 1)\n    return b\n", (X,)),
 }
 

@@ -150,6 +150,31 @@ def test_sets_are_no_lists(use: str) -> None:
         nnmagic.compile(f"def f(s, u, v):\n    return {use}", engine="numpy")(SETS, 0, 1)
 
 
+#: A body that is refused for what it does with lists of the caller, the hint, and what one writes then.
+HINTS = {
+    "reads": (
+        "row = d[i]\nother = row\nother.append(3)\nreturn len(other)",
+        "write d[i] where it is read, as in for x in d[i], or list(d[i]) for a copy",
+        "other = list(d[i])\nother.append(3)\nreturn len(other)",
+    ),
+    "changes": (
+        "d[i].append(3)\nreturn len(d[i])",
+        "change lists that the function makes, as in new = [[] for _ in range(n)]",
+        "new = [[] for _ in range(3)]\nfor x in d[i]:\n    new[i].append(x)\nnew[i].append(3)\n"
+        "return len(new[i])",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_hints_about_lists_of_the_caller_can_be_followed(name: str) -> None:
+    refused, hint, followed = (text.replace("\n", "\n    ") for text in HINTS[name])
+    with pytest.raises(TinyNNError) as error:
+        nnmagic.compile(f"def f(d, i):\n    {refused}\n", engine="numpy")(copy.deepcopy(ROWS), 0)
+    assert error.value.diagnostics[0].hint == hint
+    assert_as_in_python(f"def f(d, i):\n    {followed}\n", ROWS, 0)
+
+
 LISTS = [3, 6, 8, 10, 1, 2, 1, 5, 5, 9, 4, 7, 7, 7, 12, 11, 0, 3, 2, 20]
 #: Functions that call themselves with lists, and give lists.
 RECURSIVE: dict[str, tuple[str, tuple[object, ...]]] = {
