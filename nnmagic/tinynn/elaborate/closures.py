@@ -33,6 +33,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
     is_python_number,
     sizes_in_scope,
 )
+from nnmagic.tinynn.elaborate.changed_defaults import refuse_changed_defaults
 from nnmagic.tinynn.elaborate.context import Elaboration, InlinedFunction
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind
 from nnmagic.tinynn.elaborate.conversions import convert_result
@@ -67,6 +68,7 @@ def elaborate_lambda(ctx: Elaboration, expr: tree.Lambda) -> v.Value:
 def elaborate_nested_function(ctx: Elaboration, definition: tree.DefinitionNode) -> None:
     """Elaborate ``def`` in a function: as a closure where its parameters have types, else for inlining."""
     name, span = definition.name, ctx.span(definition.name_span)
+    refuse_changed_defaults(ctx, definition)
     formals = _elaborate_formals(ctx, definition.params)
     typed = [parameter.ty is not None for parameter in definition.params]
     if any(typed) and not all(typed):

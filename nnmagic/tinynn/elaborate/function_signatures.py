@@ -14,6 +14,7 @@ from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, walk
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import annotation_types
 from nnmagic.tinynn.elaborate.calls import as_function
+from nnmagic.tinynn.elaborate.changed_defaults import refuse_changed_defaults
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared, refine
 from nnmagic.tinynn.elaborate.function_bodies import declares_none
@@ -68,6 +69,7 @@ def elaborate_signature(
     ctx: Elaboration, definition: tree.DefinitionNode, specialization: Specialization | None
 ) -> Signature:
     """Elaborate the types of the parameters and of the result of a function."""
+    refuse_changed_defaults(ctx, definition)
     parameters: list[tuple[tree.ParameterNode, ty.Type | None]] = []
     destinations: dict[str, str] = {}
     open_types: dict[str, OpenTensor | None] = {}

@@ -245,6 +245,16 @@ CASES = [
         (2.0,),
         {"State": State},
     ),
+    *(
+        Case(
+            f"def f(n: i64, a={made}):\n    {change}\n    return len(a)\n",
+            f"write a=None as the default, and begin with: if a is None: a = {made}",
+            f"def f(n: i64, a=None):\n    if a is None: a = {made}\n    {change}\n    return len(a)\n",
+            lambda n: np.int64(1),
+            (np.int64(3),),
+        )
+        for made, change in (("[]", "a.append(n)"), ("{}", "a[n] = 1"), ("set()", "a.add(n)"))
+    ),
     # memory of somebody else
     case(
         X,

@@ -26,12 +26,23 @@ _NUMBERS = itertools.count(1)
 
 
 def debug_folder() -> Path | None:
-    """Return the folder, which is made if it is missing; None where machine code stays in memory alone."""
+    """Return the folder, which is made if it is missing; None where machine code stays in memory alone.
+
+    Raises EngineError for one in which no file can be written.
+    """
     named = os.environ.get(VARIABLE, "").strip()
     if not named:
         return None
     folder = Path(named).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror
+    else:
+        reason = None if os.access(folder, os.W_OK) else "no file can be written there"
+    if reason:
+        hint = f"name a folder of yours, or unset {VARIABLE}"
+        raise engine_error(f"{VARIABLE} is {named}, which is no folder to write to: {reason}", hint=hint)
     return folder
 
 

@@ -86,3 +86,10 @@ def test_a_missing_linker_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PATH", str(folder))
     with pytest.raises(nnmagic.EngineError, match="NNMAGIC_DEBUG_FOLDER needs a C compiler that links"):
         nnmagic.compile("def f(x: f64): return x + 1.5", cache=False)
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "taken").write_text("")
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "taken"))
+    with pytest.raises(nnmagic.EngineError, match="taken, which is no folder to write to: File exists"):
+        nnmagic.compile("def f(x: f64): return x + 2.5", cache=False)
