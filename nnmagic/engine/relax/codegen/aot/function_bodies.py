@@ -23,6 +23,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
 from nnmagic.engine.relax.codegen.aot.invariant_elements import find_invariant_elements
 from nnmagic.engine.relax.codegen.aot.lane_loops import LaneEmitter
 from nnmagic.engine.relax.codegen.aot.lane_plans import plan_lanes, reads_neighbours, runs_known_rounds
+from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.codegen.debug_lines import with_lines
 from nnmagic.engine.relax.runtime.debug_files import debug_folder
 from nnmagic.engine.relax.schedules.machine_model import cpu_model
@@ -154,7 +155,7 @@ class BodyEmitter(CallEmitter):
         lanes = self._rounds_in_lanes(counted, counter, distance)
         self.work = None if lanes else self._known_work(counted.round)
         if self.work is not None:
-            left = _as_unsigned(limit) - _as_unsigned(first_of(counter))  # exact below the limit
+            left = _as_unsigned(wrap_integers(limit - first_of(counter)))  # exact below the limit
             share = first_of(budget)
             if self.work > 1:
                 share = tirx.max(tirx.truncdiv(share, as_expr(self.work)), as_expr(1))
@@ -182,7 +183,7 @@ class BodyEmitter(CallEmitter):
         """Return the number of integers from ``first`` to ``limit``; at most the largest number."""
         most = tirx.const((1 << 63) - 1, "int64")
         # A difference of numbers far apart wraps around, and is negative.
-        difference = _with_bits_of("int64", _as_unsigned(limit) - _as_unsigned(first))
+        difference = wrap_integers(limit - first)
         some = tirx.Select(difference < as_expr(0), most, difference)
         return tirx.Select(first < limit, some, as_expr(0))
 

@@ -125,3 +125,21 @@ def test_integers_that_are_chosen_from_the_round_before(versions):
     for j in range(10):
         row[j + 2] = min(row[j] + 1, int(cost[j]))
     np.testing.assert_array_equal(f(cost, 2), row)
+
+
+@pytest.mark.optimized
+def test_a_loop_below_zero_ends():
+    # The rounds that are left were a difference of numbers without a sign, of which TVM promises LLVM
+    # that it does not wrap around.
+    source = """
+        def below(x: Tensor[(3,), f64], first: i64):
+            i = first
+            total = 0.0
+            while i < 0:
+                total += x[i]
+                i += 1
+            return total, i
+        """
+    below = nnmagic.compile(textwrap.dedent(source))
+    x = np.array([1.0, 2.0, 4.0])
+    assert [below(x, first) for first in (-3, -1, 0, 2)] == [(7.0, 0), (4.0, 0), (0.0, 0), (0.0, 2)]
