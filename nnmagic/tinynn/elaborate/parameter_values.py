@@ -21,7 +21,6 @@ from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.weak_types import as_weak
 
-
 _LISTS = (v.ListOfRows, v.TupleOf)
 
 

@@ -340,9 +340,8 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         hint = "write d.setdefault(key, value) on a line before, or d.get(key, 0), which adds none"
         raise v.RefusalError(message, span, hint=hint)
     if not is_tensor(value):
-        raise v.RefusalError(
-            f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)
-        )
+        message = f"{describe(value)} has no attribute `{name}`"
+        raise v.RefusalError(message, span, hint=_no_tensor_hint(owner, name))
     assert isinstance(value, v.Computed)
     if name in _ATTRIBUTES:
         return _ATTRIBUTES[name](value, span)

@@ -101,11 +101,11 @@ class _TableWriter:
             raise _StaysError  # a step is computed more than once
         self.taken = {node.id for node in names} | set(self.params)
         results = [node.value for node in own_nodes(self.function.body) if isinstance(node, py.Return)]
-        sizes = {len(each.elts) if isinstance(each, py.Tuple) else 0 for each in results}
+        sizes = {len(value.elts) if isinstance(value, py.Tuple) else 0 for value in results}
         if None in results or len(sizes) != 1:
             raise _StaysError
         self.like = "0" if sizes == {0} else f"({'0, ' * sizes.pop()})"
-        if all(self._is_truth(each) or self._is_own(each) for each in results if each is not None):
+        if all(self._is_truth(value) or self._is_own(value) for value in results if value is not None):
             self.like = "False"
 
     def _is_own(self, node: py.AST) -> bool:
@@ -113,7 +113,7 @@ class _TableWriter:
         match node:
             case py.Call(func=py.Name(id=name), args=args, keywords=[]) if name == self.function.name:
                 return len(args) == len(self.params) and not any(
-                    isinstance(each, py.Starred) for each in args
+                    isinstance(argument, py.Starred) for argument in args
                 )
         return False
 
@@ -125,7 +125,7 @@ class _TableWriter:
             case py.Call(func=py.Name(id="any" | "all" | "bool")):
                 return True
             case py.BoolOp(values=values):
-                return all(self._is_truth(each) or self._is_own(each) for each in values)
+                return all(self._is_truth(operand) or self._is_own(operand) for operand in values)
         return False
 
     def new(self, word: str) -> str:
@@ -149,9 +149,9 @@ class _TableWriter:
             wanted=", ".join(self.new(name) for name in self.params),
             **words,
         )
-        made = py.parse(text).body[0]
-        assert isinstance(made, py.FunctionDef)
-        for node in py.walk(made):
+        wrapper = py.parse(text).body[0]
+        assert isinstance(wrapper, py.FunctionDef)
+        for node in py.walk(wrapper):
             if isinstance(node, py.stmt | py.expr | py.arg):
                 py.copy_location(node, self.function)
         step = copy.copy(self.function)
@@ -162,10 +162,10 @@ class _TableWriter:
         step.args = py.arguments(
             [], [*map(_without_type, step.args.posonlyargs + step.args.args), memo], None, [], [], None, []
         )
-        made.args = self.function.args
-        made.returns = self.function.returns
-        made.body = [*self.function.body[:begin], step, *made.body]
-        return py.fix_missing_locations(made)
+        wrapper.args = self.function.args
+        wrapper.returns = self.function.returns
+        wrapper.body = [*self.function.body[:begin], step, *wrapper.body]
+        return py.fix_missing_locations(wrapper)
 
     # -- statements ------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class _TableWriter:
         return any(map(self._is_own, py.walk(node)))
 
     def _block(self, statements: Sequence[py.stmt]) -> list[py.stmt]:
-        return [made for stmt in statements for made in self._statement(stmt)]
+        return [rewritten for stmt in statements for rewritten in self._statement(stmt)]
 
     def _statement(self, stmt: py.stmt) -> list[py.stmt]:
         before: list[py.stmt] = []
@@ -183,8 +183,8 @@ class _TableWriter:
             case py.Return(value=py.expr() as value):
                 result = self._hoist(value, before)
                 keys = [self._key_of(name) for name in self.params]
-                whole = py.Tuple([py.Constant(value=True), result, *keys], py.Load())
-                before.append(self._placed(py.Return(whole), stmt))
+                state = py.Tuple([py.Constant(value=True), result, *keys], py.Load())
+                before.append(self._placed(py.Return(state), stmt))
                 return before
             case py.While(test=test, orelse=orelse) if self._has_own(test):
                 if orelse:
@@ -213,19 +213,19 @@ class _TableWriter:
         return py.Name(name, py.Load()) if is_kept else py.Constant(0)
 
     @staticmethod
-    def _placed(made: py.stmt, place: py.AST) -> py.stmt:
-        for node in py.walk(made):
+    def _placed(statement: py.stmt, place: py.AST) -> py.stmt:
+        for node in py.walk(statement):
             if isinstance(node, py.stmt | py.expr) and not hasattr(node, "lineno"):
                 py.copy_location(node, place)
-        return made
+        return statement
 
     def _text(self, text: str, place: py.AST) -> list[py.stmt]:
-        made = py.parse(text).body
-        for stmt in made:
+        statements = py.parse(text).body
+        for stmt in statements:
             for node in py.walk(stmt):
                 if isinstance(node, py.stmt | py.expr):
                     py.copy_location(node, place)
-        return made
+        return statements
 
     # -- expressions -----------------------------------------------------------------------------------
 
@@ -250,12 +250,12 @@ class _TableWriter:
                 return self._until(node, word == "any", every.elt, only, before)
             case py.IfExp(test=test, body=body, orelse=orelse):
                 return self._chosen(node, self._hoist(test, before), [body], [orelse], before)
-            case py.BoolOp(op=op, values=[first, *rest]):
+            case py.BoolOp(op=op, values=[first, *others]):
                 name = self._name_for(node, self._hoist(first, before), before)
-                for value in rest:
+                for value in others:
                     inside: list[py.stmt] = []
-                    made = self._hoist(value, inside)
-                    inside.append(self._placed(py.Assign([py.Name(name, py.Store())], made), node))
+                    hoisted = self._hoist(value, inside)
+                    inside.append(self._placed(py.Assign([py.Name(name, py.Store())], hoisted), node))
                     asked: py.expr = py.Name(name, py.Load())
                     asked = asked if isinstance(op, py.And) else py.UnaryOp(py.Not(), asked)
                     before.append(self._placed(py.If(asked, inside, []), node))
@@ -265,19 +265,16 @@ class _TableWriter:
                 loop = as_loop(node, name, self.new)
                 if loop is None:
                     raise _StaysError
-                before += self._block([self._placed(each, node) for each in loop])
+                before += self._block([self._placed(inner, node) for inner in loop])
                 return py.copy_location(py.Name(name, py.Load()), node)
             case py.Lambda() | py.NamedExpr() | py.SetComp() | py.DictComp() | py.Compare(ops=[_, _, *_]):
                 raise _StaysError
-        for part, value in py.iter_fields(node):
+        for attribute, value in py.iter_fields(node):
             if isinstance(value, py.expr):
-                setattr(node, part, self._hoist(value, before))
+                setattr(node, attribute, self._hoist(value, before))
             elif isinstance(value, list):
-                setattr(
-                    node,
-                    part,
-                    [self._hoist(each, before) if isinstance(each, py.expr) else each for each in value],
-                )
+                items = [self._hoist(item, before) if isinstance(item, py.expr) else item for item in value]
+                setattr(node, attribute, items)
         if self._has_own(node):  # in a keyword
             raise _StaysError
         return node
@@ -294,8 +291,8 @@ class _TableWriter:
         paths: list[list[py.stmt]] = []
         for (value,) in (body, orelse):
             inside: list[py.stmt] = []
-            made = self._hoist(value, inside)
-            paths.append([*inside, self._placed(py.Assign([py.Name(name, py.Store())], made), place)])
+            hoisted = self._hoist(value, inside)
+            paths.append([*inside, self._placed(py.Assign([py.Name(name, py.Store())], hoisted), place)])
         before.append(self._placed(py.If(test, *paths), place))
         return py.copy_location(py.Name(name, py.Load()), place)
 
@@ -303,17 +300,17 @@ class _TableWriter:
         self, place: py.expr, is_any: bool, item: py.expr, over: py.comprehension, before: list[py.stmt]
     ) -> py.expr:
         """Return the name of what ``any`` or ``all`` finds: its loop ends where Python's does."""
-        names = {part.id for part in py.walk(over.target) if isinstance(part, py.Name)}
-        if names & {part.id for part in py.walk(over.iter) if isinstance(part, py.Name)}:
+        names = {node.id for node in py.walk(over.target) if isinstance(node, py.Name)}
+        if names & {node.id for node in py.walk(over.iter) if isinstance(node, py.Name)}:
             raise _StaysError
-        new = {each: self.new(each) for each in sorted(names)}
-        item, over.target, *over.ifs = (Renamed(new).visit(each) for each in (item, over.target, *over.ifs))
+        new = {name: self.new(name) for name in sorted(names)}
+        item, over.target, *over.ifs = (Renamed(new).visit(entry) for entry in (item, over.target, *over.ifs))
         name = self._name_for(place, py.Constant(value=not is_any), before)
         inside: list[py.stmt] = []
-        made = self._hoist(item, inside)
-        test = made if is_any else py.UnaryOp(py.Not(), made)
-        found = py.Assign([py.Name(name, py.Store())], py.Constant(value=is_any))
-        inside.append(py.If(test, [found, py.Break()], []))
+        condition = self._hoist(item, inside)
+        test = condition if is_any else py.UnaryOp(py.Not(), condition)
+        answer = py.Assign([py.Name(name, py.Store())], py.Constant(value=is_any))
+        inside.append(py.If(test, [answer, py.Break()], []))
         for condition in reversed(over.ifs):
             first: list[py.stmt] = []
             asked = self._hoist(condition, first)

@@ -47,18 +47,18 @@ def with_nested_parameters(body: Sequence[py.stmt], nested: Nested) -> list[py.s
     if not nested:  # a copy would be as deep as the longest sum
         return list(body)
     functions = {stmt.name: copy.deepcopy(stmt) for stmt in body if isinstance(stmt, py.FunctionDef)}
-    work = [(name, parameter, tuple(parts)) for name in nested for parameter, parts in nested[name].items()]
+    work = [(name, parameter, tuple(arrays)) for name in nested for parameter, arrays in nested[name].items()]
     done = dict[tuple[str, str], tuple[str, ...]]()
     while work:
-        name, parameter, parts = work.pop()
+        name, parameter, arrays = work.pop()
         if name not in functions or (name, parameter) in done:
-            if done.get((name, parameter), parts) != parts:
+            if done.get((name, parameter), arrays) != arrays:
                 raise NestedUseError(parameter, functions[name])
             continue
-        done[name, parameter] = parts
-        rewriter = _Rewriter(functions[name], parameter, parts, functions)
+        done[name, parameter] = arrays
+        rewriter = _ReadRewriter(functions[name], parameter, arrays, functions)
         rewriter.rewrite()
-        work += [(*found, parts) for found in rewriter.handed if found not in done]
+        work += [(*handed_on, arrays) for handed_on in rewriter.handed if handed_on not in done]
     return [functions.get(getattr(stmt, "name", ""), stmt) for stmt in body]
 
 
@@ -74,14 +74,14 @@ def _stored(statements: Sequence[py.stmt]) -> set[str]:
 
 def _may_be_twice(index: py.expr) -> bool:
     """Return whether an index may be computed twice as well as once."""
-    parts = (py.Name, py.Constant, py.Tuple, py.BinOp, py.UnaryOp, py.Subscript, py.Slice)
+    kinds = (py.Name, py.Constant, py.Tuple, py.BinOp, py.UnaryOp, py.Subscript, py.Slice)
     return all(
-        isinstance(node, (*parts, py.operator, py.unaryop, py.expr_context)) for node in py.walk(index)
+        isinstance(node, (*kinds, py.operator, py.unaryop, py.expr_context)) for node in py.walk(index)
     )
 
 
 @dataclass
-class _Rewriter:
+class _ReadRewriter:
     """Rewrites what one function reads of one parameter.
 
     ``rows``: the names that stand for inner lists. ``handed``: the parameters of functions of the cell that
@@ -117,7 +117,7 @@ class _Rewriter:
             if (_is(node, self.name) and not isinstance(node.ctx, py.Load)) or (  # type: ignore[attr-defined]  # a name
                 node is not self.function
                 and isinstance(node, py.FunctionDef | py.Lambda)
-                and self.name in {each.arg for each in py.walk(node) if isinstance(each, py.arg)}
+                and self.name in {entry.arg for entry in py.walk(node) if isinstance(entry, py.arg)}
             ):
                 raise NestedUseError(self.name, node)
         inside = [node for node in py.walk(self.function) if isinstance(node, py.FunctionDef)]
@@ -147,23 +147,23 @@ class _Rewriter:
             text += f"    for {place} in range({start}[{number}], {self.part('stop')}[{number}]):\n"
             text += f"        {self.part('of')}[{outer}, {self.part('items')}[{place}]] = "
             text += f"{self.part('values')}[{place}]\n"
-        place_of = next(each for each in self.function.args.args if each.arg == self.name)
+        place_of = next(argument for argument in self.function.args.args if argument.arg == self.name)
         return self._placed(py.parse(text).body, place_of)
 
     @staticmethod
-    def _placed(made: list[py.stmt], place: py.AST) -> list[py.stmt]:
-        for node in (part for stmt in made for part in py.walk(stmt)):
+    def _placed(statements: list[py.stmt], place: py.AST) -> list[py.stmt]:
+        for node in (child for stmt in statements for child in py.walk(stmt)):
             if isinstance(node, py.stmt | py.expr | py.keyword):
                 py.copy_location(node, place)
-        return made
+        return statements
 
     def expression(self, place: py.AST, text: str) -> py.expr:
         """Return the expression of a text, at the place of a node."""
-        made = py.parse(text, mode="eval").body
-        for node in py.walk(made):
+        rewritten = py.parse(text, mode="eval").body
+        for node in py.walk(rewritten):
             if isinstance(node, py.expr | py.keyword):
                 py.copy_location(node, place)
-        return made
+        return rewritten
 
     # -- inner lists -----------------------------------------------------------------------------------
 
@@ -183,31 +183,31 @@ class _Rewriter:
                 return (index, True) if is_empty else None
         return None
 
-    def _inner(self, place: py.AST, index: str, *, may_miss: bool = False, part: str = "items") -> py.expr:
+    def _inner(self, place: py.AST, index: str, *, may_miss: bool = False, array: str = "items") -> py.expr:
         """Return the expression of an inner list; ``part``: items, which inner dictionaries have as keys."""
         start, stop = self.part("start"), self.part("stop")
         at = f"{self.part('at')}[{index}]" if self.has_keys else index
         bounds = [f"{word}[{at}]" for word in (start, stop)]
         if may_miss:
             bounds = [f"({bound} if {index} in {self.part('at')} else 0)" for bound in bounds]
-        made = self.expression(place, f"{self.part(part)}[{':'.join(bounds)}]")
-        self.inner.add(id(made))
-        return made
+        rewritten = self.expression(place, f"{self.part(array)}[{':'.join(bounds)}]")
+        self.inner.add(id(rewritten))
+        return rewritten
 
-    def _read(self, node: py.expr, part: str = "items") -> py.expr | None:
+    def _read(self, node: py.expr, array: str = "items") -> py.expr | None:
         """Return what stands for an inner list that an expression reads; None for any other expression."""
-        found = self._index(node)
-        if found is None:
+        access = self._index(node)
+        if access is None:
             return None
-        if not _may_be_twice(found[0]):
+        if not _may_be_twice(access[0]):
             raise NestedUseError(self.name, node)
-        index = self.visit(found[0])
-        return self._inner(node, py.unparse(index), may_miss=found[1], part=part)
+        index = self.visit(access[0])
+        return self._inner(node, py.unparse(index), may_miss=access[1], array=array)
 
     # -- statements ------------------------------------------------------------------------------------
 
     def _block(self, statements: Sequence[py.stmt]) -> list[py.stmt]:
-        return [made for stmt in statements for made in self._statement(stmt)]
+        return [rewritten for stmt in statements for rewritten in self._statement(stmt)]
 
     def _statement(self, stmt: py.stmt) -> Iterator[py.stmt]:
         match stmt:
@@ -223,12 +223,12 @@ class _Rewriter:
 
     def _first(self, stmt: py.stmt, value: py.expr) -> Iterator[py.stmt]:
         """Yield the assignment of an index that is computed once to a name, which it is then."""
-        found = self._index(value)
-        if found is None or _may_be_twice(found[0]):
+        access = self._index(value)
+        if access is None or _may_be_twice(access[0]):
             return
         name = self.part("index")
-        made = py.Assign([py.Name(name, py.Store())], self.visit(found[0]))
-        yield from self._placed([made], stmt)
+        rewritten = py.Assign([py.Name(name, py.Store())], self.visit(access[0]))
+        yield from self._placed([rewritten], stmt)
         loaded = py.copy_location(py.Name(name, py.Load()), value)
         if isinstance(value, py.Subscript):
             value.slice = loaded
@@ -240,20 +240,20 @@ class _Rewriter:
         yield from self._first(stmt, stmt.iter)
         names = dict[str, py.expr]()
         stmt.iter, stmt.target = self._over(stmt.iter, stmt.target, names)
-        bound = {part.id for part in py.walk(stmt.target) if isinstance(part, py.Name)}
+        bound = {bound_node.id for bound_node in py.walk(stmt.target) if isinstance(bound_node, py.Name)}
         if names and bound & _stored(stmt.body):
             raise NestedUseError(self.name, stmt)
         if self.has_values:
             in_place: dict[str, Callable[[], py.expr]] = {
-                name: partial(copy.deepcopy, made) for name, made in names.items()
+                name: partial(copy.deepcopy, inner) for name, inner in names.items()
             }
-            stmt.body = [substitute_names(each, in_place) for each in stmt.body]  # type: ignore[misc]  # statements
+            stmt.body = [substitute_names(inner_stmt, in_place) for inner_stmt in stmt.body]  # type: ignore[misc]  # statements
             names = {}
         stmt.iter = self._outer(stmt.iter)
         self._visit_parts(stmt)
         first: list[py.stmt] = []
-        for name, made in names.items():
-            read = self._read(made)
+        for name, inner in names.items():
+            read = self._read(inner)
             assert read is not None
             first.append(py.Assign([py.Name(name, py.Store())], read))
             self.rows.add(name)
@@ -288,19 +288,21 @@ class _Rewriter:
                 stand_for(inner, key)
                 return owner, key
             case py.Call(func=py.Name(id="enumerate"), args=[only]), py.Tuple(elts=[place, inner]):
-                over, made = self._over(only, inner, names)
+                over, new_target = self._over(only, inner, names)
                 if over is only:
                     return iterable, target
-                both = py.Tuple([place, made], py.Store())
+                both = py.Tuple([place, new_target], py.Store())
                 return py.copy_location(py.Call(iterable.func, [over], []), iterable), both
-            case py.Call(func=py.Name(id="zip"), args=args), py.Tuple(elts=parts) if len(args) == len(parts):
-                pairs = [self._over(arg, part, names) for arg, part in zip(args, parts, strict=True)]
+            case py.Call(func=py.Name(id="zip"), args=args), py.Tuple(elts=targets) if len(args) == len(
+                targets
+            ):
+                pairs = [self._over(arg, inner_, names) for arg, inner_ in zip(args, targets, strict=True)]
                 if all(over is arg for (over, _), arg in zip(pairs, args, strict=True)):
                     return iterable, target
-                made = py.Tuple([part for _, part in pairs], py.Store())
+                new_target = py.Tuple([inner_ for _, inner_ in pairs], py.Store())
                 return py.copy_location(
                     py.Call(iterable.func, [over for over, _ in pairs], []), iterable
-                ), made
+                ), new_target
         return iterable, target
 
     # -- expressions -----------------------------------------------------------------------------------
@@ -310,14 +312,14 @@ class _Rewriter:
             if isinstance(value, py.expr):
                 setattr(node, word, self.visit(value))
             elif isinstance(value, list):
-                if value and all(isinstance(each, py.stmt) for each in value):
+                if value and all(isinstance(child, py.stmt) for child in value):
                     setattr(node, word, self._block(value))
                     continue
-                made = [self.visit(each) if isinstance(each, py.expr) else each for each in value]
-                setattr(node, word, made)
-                for each in made:
-                    if isinstance(each, py.AST) and not isinstance(each, py.expr):
-                        self._visit_parts(each)
+                rewritten = [self.visit(child) if isinstance(child, py.expr) else child for child in value]
+                setattr(node, word, rewritten)
+                for child in rewritten:
+                    if isinstance(child, py.AST) and not isinstance(child, py.expr):
+                        self._visit_parts(child)
             elif isinstance(value, py.AST):
                 self._visit_parts(value)
 
@@ -341,7 +343,8 @@ class _Rewriter:
             ):
                 return self.expression(node, f"{outer}.keys()")
             case py.Call(func=py.Name(id=word)) if word in self.functions and any(
-                _is(each, self.name) for each in (*node.args, *(given.value for given in node.keywords))
+                _is(argument, self.name)
+                for argument in (*node.args, *(keyword.value for keyword in node.keywords))
             ):
                 return self._handed_on(node, self.functions[word])
             case py.Compare(left=left, ops=[py.In() | py.NotIn()], comparators=[owner]) if (
@@ -349,10 +352,10 @@ class _Rewriter:
             ):
                 node.left, node.comparators = self.visit(left), [self.expression(owner, outer)]
                 return node
-        if self.has_values and (made := self._of_dictionary(node)) is not None:
-            return made
-        if (made := self._read(node)) is not None:
-            return made
+        if self.has_values and (rewritten := self._of_dictionary(node)) is not None:
+            return rewritten
+        if (rewritten := self._read(node)) is not None:
+            return rewritten
         self._visit_parts(node)
         return node
 
@@ -369,24 +372,24 @@ class _Rewriter:
             case py.Call(func=py.Attribute(attr="keys" | "values" as word, value=owner), args=[]):
                 return self._read(owner, "items" if word == "keys" else "values")
             case py.Subscript(value=owner, slice=key, ctx=py.Load()):
-                found = self._index(owner)
-                if found is not None:
-                    if found[1]:
+                access = self._index(owner)
+                if access is not None:
+                    if access[1]:
                         raise NestedUseError(self.name, node)
                     self.asks_for_items = True
-                    place = py.Tuple([self.visit(found[0]), self.visit(key)], py.Load())
+                    place = py.Tuple([self.visit(access[0]), self.visit(key)], py.Load())
                     name = py.Name(self.part("of"), py.Load())
-                    made = py.copy_location(py.Subscript(name, place, py.Load()), node)
-                    return py.fix_missing_locations(made)
+                    rewritten = py.copy_location(py.Subscript(name, place, py.Load()), node)
+                    return py.fix_missing_locations(rewritten)
         return None
 
     def _comprehension(self, node: py.ListComp | py.SetComp | py.GeneratorExp | py.DictComp) -> py.expr:
         names = dict[str, py.expr]()
-        for each in node.generators:
-            each.iter, each.target = self._over(each.iter, each.target, names)
+        for clause in node.generators:
+            clause.iter, clause.target = self._over(clause.iter, clause.target, names)
         if names:
             in_place: dict[str, Callable[[], py.expr]] = {
-                name: partial(copy.deepcopy, made) for name, made in names.items()
+                name: partial(copy.deepcopy, rewritten) for name, rewritten in names.items()
             }
             keys = {*names, *bound_by(node)}
             inner = [part for part in py.walk(node) if part is not node and bound_by(part) & keys]
@@ -395,8 +398,8 @@ class _Rewriter:
             changed = substitute_names(node, in_place)
             assert isinstance(changed, py.ListComp | py.SetComp | py.GeneratorExp | py.DictComp)
             node = changed
-        for each in node.generators:
-            each.iter = self._outer(each.iter)
+        for clause in node.generators:
+            clause.iter = self._outer(clause.iter)
         self._visit_parts(node)
         return node
 
@@ -409,11 +412,14 @@ class _Rewriter:
     def _handed_on(self, call: py.Call, callee: py.FunctionDef) -> py.expr:
         """Return a call of a function of the cell that is given the argument, which is arrays for both."""
         names = parameter_names(callee)
-        given = [*zip(names, call.args, strict=False), *((each.arg, each.value) for each in call.keywords)]
-        for name, value in given:
+        arguments = [
+            *zip(names, call.args, strict=False),
+            *((argument.arg, argument.value) for argument in call.keywords),
+        ]
+        for name, value in arguments:
             if _is(value, self.name) and name is not None:
                 self.handed.append((callee.name, name))
-        call.args = [each if _is(each, self.name) else self.visit(each) for each in call.args]
+        call.args = [argument if _is(argument, self.name) else self.visit(argument) for argument in call.args]
         for keyword in call.keywords:
             if not _is(keyword.value, self.name):
                 keyword.value = self.visit(keyword.value)
@@ -424,11 +430,12 @@ class _Rewriter:
     def _check_unchanged(self, names: set[str], changed: set[str]) -> None:
         """Check that a function changes none of some containers. Raises NestedUseError."""
         for node in py.walk(self.function) if names & changed else ():
-            found = node.func if isinstance(node, py.Call) else node
-            if isinstance(found, py.Attribute | py.Subscript | py.AugAssign | py.Call):
-                owner = found.target if isinstance(found, py.AugAssign) else found
+            target = node.func if isinstance(node, py.Call) else node
+            if isinstance(target, py.Attribute | py.Subscript | py.AugAssign | py.Call):
+                owner = target.target if isinstance(target, py.AugAssign) else target
                 is_of = any(
-                    isinstance(part, py.Name) and part.id in names & changed for part in py.walk(owner)
+                    isinstance(name_node, py.Name) and name_node.id in names & changed
+                    for name_node in py.walk(owner)
                 )
                 is_change = isinstance(node, py.AugAssign) or not isinstance(
                     getattr(node, "ctx", None), py.Load
