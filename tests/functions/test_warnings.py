@@ -177,3 +177,10 @@ def test_a_function_without_types_warns_at_its_first_call() -> None:
         warnings.simplefilter("error")
         function(np.ones(3, np.float32))
         assert function(3).tolist() == [0, 0, 0]
+
+
+def test_an_attribute_of_an_object_is_no_name_that_is_unused(recwarn: pytest.WarningsRecorder) -> None:
+    text = "class Walk:\n    def __init__(self, x):\n        self.x = x\n        self.name = 1\n"
+    use = "def f(x: f64):\n    w = Walk(x)\n    w.last = x\n    return w.x * 2\n"
+    f = nnmagic.compile(text + use, cache=False, engine="numpy")
+    assert (f(2.0), [str(each.message) for each in recwarn]) == (4, [])

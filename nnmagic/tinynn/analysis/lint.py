@@ -56,9 +56,17 @@ def _find_unused_variables(
             if name in quiet or name in changed or name.startswith("_") or id(target) in dead:
                 continue
             quiet.add(name)  # one warning per name
+            if not _is_written(name, to_span(target.span)):
+                continue
             hint = "leave it out, or begin its name with `_`"
             message = f"`{name}` is assigned, but nothing uses it"
             yield Diagnostic(message, to_span(target.span), hint, severity="warning")
+
+
+def _is_written(name: str, span: Span) -> bool:
+    """Return whether a name stands in the source, as one for an attribute of an object does not."""
+    line = span.source.line(span.line) if span.source else None
+    return line is None or line.startswith(name, span.column - 1)
 
 
 def _assignment_targets(node: ast.Node) -> Iterator[ast.Var]:

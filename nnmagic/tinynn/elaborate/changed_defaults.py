@@ -20,7 +20,10 @@ def refuse_changed_defaults(ctx: Elaboration, definition: tree.DefinitionNode) -
         name = parameter.name
         if name not in changed or parameter.default is None:
             continue
-        value, made = ctx.evaluate(parameter.default), source_text(ctx.span(parameter.default.span))
+        value, made = (
+            ctx.evaluate(parameter.default),
+            source_text(ctx.span(parameter.default.span), as_argument=True),
+        )
         shared = look_up(ctx.resolver.namespace, made) if isinstance(parameter.default, ast.Var) else None
         if v.is_set(value):
             kind, word = "set", "set"

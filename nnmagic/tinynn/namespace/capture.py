@@ -420,6 +420,8 @@ def not_capturable(value: object) -> NotCapturableError:
         hint = "compute what you need in another cell and use that"
         if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
             hint = f"declare it in the cell: class {name}: with a type for each field, as in x: f64"
+        elif isinstance(vars(value).get("__init__"), types.FunctionType):
+            hint = "move its definition into this cell, or compute what you need in another one"
         return NotCapturableError(f"the class {name}", hint)
     if isinstance(value, types.ModuleType):
         return NotCapturableError(

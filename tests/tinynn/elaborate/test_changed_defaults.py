@@ -23,7 +23,7 @@ CHANGED = {
     "defaultdict": ("d=defaultdict(int)", "d[x] += 1\nreturn d[x]", DICTIONARY),
     "a memo": ("d={}", "if x in d or x < 2:\n    return x\nd[x] = f(x - 1, d) + x\nreturn d[x]", DICTIONARY),
     "a set": ("s=set()", "s.add(x)\nreturn len(s)", SET),
-    "of an inner function": ("k=2", "def g(a=[]):\n    a.append(x)\n    return len(a)\nreturn g() + g()", LIST),
+    "of an inner one": ("k=2", "def g(a=[]):\n    a.append(x)\n    return len(a)\nreturn g() + g()", LIST),
 }  # fmt: skip
 KEPT = {
     "a copy": ("a=[]", "a = list(a)\na.append(x)\nreturn len(a)"),

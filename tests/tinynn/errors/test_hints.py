@@ -51,6 +51,14 @@ class State:
     v: float
 
 
+class Moving:
+    def __init__(self, x):
+        self.x = x
+
+    def twice(self):
+        return self.x * 2
+
+
 def plain(x):
     return x + 1
 
@@ -254,6 +262,15 @@ CASES = [
             (np.int64(3),),
         )
         for made, change in (("[]", "a.append(n)"), ("{}", "a[n] = 1"), ("set()", "a.add(n)"))
+    ),
+    Case(
+        "def f(x: f64):\n    p = Moving(x)\n    return p.twice()\n",
+        "move its definition into this cell, or compute what you need in another one",
+        "class Moving:\n    def __init__(self, x):\n        self.x = x\n    def twice(self):\n        return self.x * 2\n"
+        "def f(x: f64):\n    p = Moving(x)\n    return p.twice()\n",
+        lambda x: 2 * x,
+        (2.0,),
+        {"Moving": Moving},
     ),
     # memory of somebody else
     case(
