@@ -113,7 +113,9 @@ def reread(value: v.Value) -> v.Value:
     """Return the value for one use: the parts of a variable that holds a tuple are projected anew."""
     if isinstance(value, v.TupleOf) and value.whole is not None and isinstance(value.whole.expr, ir.Var):
         again = v.as_value(value.whole.expr, value.whole.type)
-        return replace(_rows_as(again, value), written=value.written) if isinstance(again, v.TupleOf) else again
+        return (
+            replace(_rows_as(again, value), written=value.written) if isinstance(again, v.TupleOf) else again
+        )
     return value
 
 
