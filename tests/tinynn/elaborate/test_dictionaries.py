@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nnmagic
+from tests.tinynn.cases import assert_as_in_python
 
 _VECTOR = 'def f(x: Tensor[("n",), f64]):\n'
 
@@ -86,6 +89,20 @@ def test_what_is_refused(body: str, message: str) -> None:
     with pytest.raises(nnmagic.TinyNNError) as caught:
         nnmagic.compile(source, cache=False)
     assert message in str(caught.value)
+
+
+def test_functions_of_iterables_go_over_the_keys() -> None:
+    uses = [f"{word}({name})" for word in ("max", "min", "sum", "all", "any", "math.prod") for name in "ds"]
+    uses += [
+        "max(*d)",
+        "max(d.items())",
+        "min(d, key=d.get)",
+        "list(itertools.combinations(d, 2))",
+        "[*d], a, b",
+    ]
+    made = "    d = {3: 1, 4: 99, 6: 0}\n    s = {3, 9}\n    a, *b = d\n"
+    text = f"def f(x):\n{made}    return {', '.join(uses)}\n"
+    assert_as_in_python(text, np.arange(3), math=math, itertools=itertools)
 
 
 def test_tuples_are_compared_and_index() -> None:
