@@ -24,6 +24,22 @@ from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_
 from nnmagic.tinynn.values.operator_restrictions import wider_dtype
 from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
 
+#: What goes over the items of an iterable, which are the keys of a dictionary.
+OVER_ITEMS = frozenset(
+    [
+        "all",
+        "any",
+        "combinations",
+        "combinations_with_replacement",
+        "fsum",
+        "max",
+        "min",
+        "permutations",
+        "prod",
+        "sum",
+    ]
+)
+
 
 def _length(call: Arguments) -> v.Value:
     value = call.given["x"].value

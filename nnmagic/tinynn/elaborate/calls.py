@@ -15,7 +15,7 @@ from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import FuncType, TensorType
 from nnmagic.tinynn.builtins import BUILTINS, MODULE_METHODS
 from nnmagic.tinynn.builtins.argument_checks import dtype_of_operand
-from nnmagic.tinynn.builtins.python_names import PARTIAL
+from nnmagic.tinynn.builtins.python_names import OVER_ITEMS, PARTIAL
 from nnmagic.tinynn.builtins.torch_meaning import TORCH_KEYWORDS
 from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
@@ -295,7 +295,7 @@ def _call_builtin(
         return v.GradientOf("bound", operands[0], arguments=tuple(operands[1:]))
     if builtin.name not in _OF_TABLES:
         operands = list(map(keys_of_table, operands))
-    if builtin.name in _OF_ITEMS:
+    if builtin.name in OVER_ITEMS:
         operands = list(map(keys_of_entries, operands))
     if builtin is ITERATION["list"] and (made := _as_list(operands)) is not None:
         return made
@@ -320,11 +320,6 @@ def _call_builtin(
 
 #: What takes a dictionary as it is; of others it is the list of its keys.
 _OF_TABLES = frozenset({"len", "keys", "values", "items", "get", "copy", "most_common", *OF_SETS})
-
-#: What goes over the items of an iterable, which are the keys of a dictionary.
-_OF_ITEMS = frozenset(
-    "all any combinations combinations_with_replacement fsum max min permutations prod sum".split()  # noqa: SIM905  # short
-)
 
 
 def _is_inlined(operand: v.Operand) -> bool:
