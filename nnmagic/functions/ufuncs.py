@@ -273,7 +273,7 @@ def _machine_code(function: CompiledFunction | SpecializingFunction) -> bytes:
 
 def _loops_of_dtypes(function: SpecializingFunction) -> list[_TypedLoop]:
     """Return the loops of a function without types, whose operands have one dtype each."""
-    loops, errors = list[_TypedLoop](), list[TinyNNError]()
+    loops, errors = list[_TypedLoop](), dict[str, TinyNNError]()
     for dtype in _DTYPES:
         completed = {
             parameter.name: _complete(parameter.name, function._template.info.open.get(parameter.name), dtype)
@@ -286,7 +286,7 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_TypedLoop]:
         try:
             specialized = _TypedLoop(function.specialize(types, {}))
         except TinyNNError as error:
-            errors.append(error)
+            errors[dtype] = error
         else:
             if not any(
                 specialized.dtypes[: len(specialized.inputs)] == loop.dtypes[: len(loop.inputs)]
@@ -296,8 +296,14 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_TypedLoop]:
     if not loops and not errors:
         raise TypeError(f"{function.name}() has no ufunc: no dtype is one of all its parameters")
     if not loops:
-        raise errors[-1]
+        raise _of_numbers(errors.get("float64") or errors.popitem()[1])
     return loops
+
+
+def _of_numbers(error: TinyNNError) -> TinyNNError:
+    """Return the error of a function whose parameters are numbers, which it does not say of them."""
+    hint = 'a ufunc gives it numbers: give a parameter that is an array a type, as in x: Tensor[("n",), f64]'
+    return TinyNNError([replace(each, hint=each.hint or hint) for each in error.diagnostics])
 
 
 def _complete(name: str, pattern: Any, dtype: str) -> Type | None:

@@ -342,6 +342,14 @@ def test_a_function_without_types_that_no_dtype_suits_says_why() -> None:
     with pytest.raises(nnmagic.TinyNNError, match="reshape"):
         rows.ufunc  # noqa: B018
 
+    @nnmagic.function(engine="numpy")
+    def total(x):
+        return len(x) + x[0]
+
+    hint = r'an f64 has no len\(\)[\s\S]*a type, as in x: Tensor\[\("n",\), f64\]'
+    with pytest.raises(nnmagic.TinyNNError, match=hint):
+        total.ufunc  # noqa: B018
+
 
 # -- what ufuncs are for: the containers of other libraries keep what they are -----------------------------
 

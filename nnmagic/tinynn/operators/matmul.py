@@ -8,7 +8,7 @@ from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.relay.types import ANY, AnyDim, Dim
 from nnmagic.tinynn.values.descriptions import describe, type_note
-from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
 from nnmagic.tinynn.values.promotion import promote
@@ -25,7 +25,8 @@ def matrix_product(lhs: Operand, rhs: Operand, span: Span, name: str = "@") -> C
     sign = f"`{name}`"
     for side in (lhs, rhs):
         if not is_tensor(side.value):
-            hint = "write * instead" if isinstance(side.value, Known) else None
+            is_factor = isinstance(side.value, Known) and is_number(side.value.value)
+            hint = "write * instead" if is_factor else None
             raise RefusalError(f"{sign} takes tensors, not {describe(side.value)}", side.span, hint=hint)
         if not tensor_type(side).shape:
             raise RefusalError(
