@@ -117,7 +117,8 @@ class _Blocks:
     def __init__(self, function: CompiledFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         if not hasattr(function, "_definition"):
             hint = 'give its parameters types, as in x: Tensor[("n", 3), f64]'
-            raise TypeError(f"types say how arrays are cut, and {kind_of(function)} has none: {hint}")
+            what = f"{function.__name__}()" if hasattr(function, "specializations") else kind_of(function)
+            raise TypeError(f"types say how arrays are cut, and {what} has none: {hint}")
         self.function, call = function, function._definition.call
         if call.destinations:
             raise TypeError(
