@@ -59,12 +59,14 @@ class Changes:
         """Remember a cell that has just bound its functions."""
         from nnmagic.tinynn import look_up
 
-        values = {name: _reference(look_up(self.namespace, name)) for name in cell.captured}
+        own = set(re.findall(r"^(\w+)\s*(?::[^=\n]*)?=(?!=)", source.text, re.MULTILINE))  # X = 3 in the cell
+        captured = {name: was for name, was in cell.captured.items() if name not in own}
+        values = {name: _reference(look_up(self.namespace, name)) for name in captured}
         self.cells = [each for each in self.cells if self._names(each)]
         for each in self.cells:
             each.bound = {name: value for name, value in each.bound.items() if name not in bound}
         self.cells = [each for each in self.cells if each.bound]
-        self.cells.append(BoundCell(given, source, language, dict(bound), cell.captured, values))
+        self.cells.append(BoundCell(given, source, language, dict(bound), captured, values))
 
     def warn(self, text: str) -> None:
         """Warn of the functions that a cell mentions, and that are older than what they captured."""

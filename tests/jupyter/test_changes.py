@@ -81,6 +81,13 @@ def test_what_a_cell_means_by_a_name_is_no_change_where_it_is_imported(notebook:
     assert notebook.run("relu = 3\npositive") == TOLD.format("positive", "relu")
 
 
+def test_a_value_of_the_cell_itself_is_no_value_of_the_notebook(notebook: Notebook) -> None:
+    notebook.run("%%tinynn -q\nfactor = 3.0\ndef scaled(x):\n    return x * factor\n")
+    notebook.run(CALL)
+    assert notebook.run(f"factor = 10.0\n{CALL}") == ""
+    np.testing.assert_array_equal(notebook["y"], np.full(2, 3.0))
+
+
 def test_the_cell_run_again_knows_the_new_value(notebook: Notebook) -> None:
     notebook.run("scale = 3.0")
     assert notebook.run(SCALED) == ""
