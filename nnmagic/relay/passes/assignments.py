@@ -75,9 +75,12 @@ def _fold(
     """Return the assignment that an assignment is folded into, and the reads of what it assigns."""
     following: list[Call] = []
     reads: list[Expr] = []
-    for user in users.get(assignment, ()):
-        if isinstance(user, Call) and operator_of(user) == "strided_set" and user.args[1] not in reads:
-            following.append(user)
+    own = users.get(assignment, ())
+    for user in own:
+        # What changes the array is no assignment of it to a part of another one; names have its users, too.
+        change = call_of(user, "strided_set")
+        if change and users[change.args[0]] is own and change.args[1] not in reads:
+            following.append(change)
             continue
         reads_ = _reads_of(user, region, users)
         if not all(_has_type(value, read) for read in reads_) or not reads_:

@@ -23,6 +23,8 @@ PROGRAMS = {
     "s[1:-1] += z[1:-1]\n    t = s.sum()\n    s[1:-1] *= t": 2,
     "s[:] = z\n    s[1:-1] += 1\n    s[1:-1] += s[1:-1] ** 2": 1,
     "t = s[1:-1]\n    s[1:-1] += z[1:-1]\n    s[1:-1] += t": 1,
+    # The part is no later state of the whole array, of which it is the same region: none.
+    "t = s[6:]\n    t[::2] += 1.0": 2,
 }
 
 
