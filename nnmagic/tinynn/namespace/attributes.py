@@ -189,7 +189,9 @@ _VIEWS = {
     "values": _view("values", lambda owner: owner.items.values(), tables.all_values),
     "items": _view(
         "items",
-        lambda owner: (v.TupleOf((v.known_value(key), item)) for key, item in owner.items.items()),
+        lambda owner: (
+            v.TupleOf((v.known_value(key), item), written="tuple") for key, item in owner.items.items()
+        ),
         _pairs,
     ),
     "get": Builtin("get", "a key default?", _get, "Return the value of a key, or another one."),

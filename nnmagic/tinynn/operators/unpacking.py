@@ -10,6 +10,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_ITEMS
 from nnmagic.tinynn.operators.iteration import items
 from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.operators.tables import keys_of_entries, keys_of_table
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
@@ -49,6 +50,7 @@ def unpack(
 
 def parts_of(value: Operand, span: Span) -> list[Value]:
     """Return the items of a tuple or a list, or the rows of a tensor. Raises RefusalError."""
+    value = keys_of_entries(keys_of_table(value))
     if isinstance(value.value, TupleOf):
         return list(value.value.items)
     if isinstance(value.value, Zipped):
