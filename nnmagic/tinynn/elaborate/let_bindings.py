@@ -120,14 +120,14 @@ def reread(value: v.Value) -> v.Value:
 
 
 def _rows_as(again: v.TupleOf, value: v.TupleOf) -> v.TupleOf:
-    """Return a tuple whose lists belong to whom those of another belong to."""
+    """Return a tuple that is as another was written, and whose lists belong to whom its lists do."""
     items = list[v.Value](again.items)
     for place, (item, before) in enumerate(zip(again.items, value.items, strict=True)):
         if isinstance(item, v.ListOfRows) and isinstance(before, v.ListOfRows):
             items[place] = replace(item, is_row=before.is_row)
         elif isinstance(item, v.TupleOf) and isinstance(before, v.TupleOf):
             items[place] = _rows_as(item, before)
-    return replace(again, items=tuple(items))
+    return replace(again, items=tuple(items), written=value.written)
 
 
 def hoist_lets(ctx: Elaboration, value: v.Value) -> v.Value:

@@ -10,7 +10,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_ITEMS
 from nnmagic.tinynn.operators.iteration import items
 from nnmagic.tinynn.operators.subscripts import subscript
-from nnmagic.tinynn.operators.tables import keys_of_entries
+from nnmagic.tinynn.operators.tables import keys_of_entries, keys_of_table
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
@@ -50,8 +50,9 @@ def unpack(
 
 def parts_of(value: Operand, span: Span) -> list[Value]:
     """Return the items of a tuple or a list, or the rows of a tensor. Raises RefusalError."""
-    if isinstance(keys := keys_of_entries(value).value, TupleOf):
-        return list(keys.items)
+    value = keys_of_entries(keys_of_table(value))
+    if isinstance(value.value, TupleOf):
+        return list(value.value.items)
     if isinstance(value.value, Zipped):
         return items(value, "an assignment to several names")
     rows = value.value.rows if isinstance(value.value, ListOfRows) else value.value

@@ -36,6 +36,8 @@ BODIES = {
     "while": "d = {'i': 0}\nwhile d['i'] < 3:\n    d['i'] = d['i'] + 1\nreturn d['i']",
     "branches": "d = {'a': 1.0}\nif x.sum() > 0:\n    d['a'] = 2.0\nelse:\n    d['a'] = x[0]\nreturn d",
     "two returns": "if x.sum() > 0:\n    return {'a': x, 'k': 1}\nreturn {'a': x + 1, 'k': 2}",
+    "its keys": "d = {1: 50, 2: 99, 0: 7}\nreturn max(d), min(d, default=3), sum(d), all(d), (*d,), max(*d), max(d.items()), any({0})",
+    "its keys under names": "d = {1: 50, 2: 99}\na, b = d\nk = d.pop(max(d))\nreturn a, b, *d, k, sum({5, 7})",
     "a helper": "def g(y):\n    return {'twice': y * 2}\nreturn g(x)['twice']",
 }
 

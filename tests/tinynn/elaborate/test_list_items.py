@@ -142,6 +142,23 @@ def test_what_python_would_show_elsewhere_is_refused(body: str, message: str) ->
         nnmagic.compile(source)
 
 
+@pytest.mark.parametrize(
+    "change", ["r[0] = 9", "r[i] += 1", "r.append(3)", "r.pop()", "r += [1]", "r.sort()"]
+)
+@pytest.mark.parametrize("given", [[[2, 1], [3]], [[2, 1], [3, 4]]])
+def test_lists_inside_of_the_callers_change_under_no_other_name(change: str, given: object) -> None:
+    source = f"def f(a, i):\n    r = a[0]\n    {change}\n    return r\n"
+    with pytest.raises(TinyNNError, match="Python would change"):
+        nnmagic.compile(source, engine="numpy")(given, 0)
+
+
+@pytest.mark.parametrize("made", ["[r, [3]]", "(r, 5)", "[[1], r]"])
+def test_an_item_whose_number_the_call_knows_changes_in_no_list_that_others_hold(made: str) -> None:
+    source = f"def f(i):\n    r = [1, 2]\n    q = {made}\n    r[i] += 2\n    return q\n"
+    with pytest.raises(TinyNNError, match="`q` holds the list `r`"):
+        nnmagic.compile(source, engine="numpy")(0)
+
+
 def test_bytes_are_arrays_of_their_numbers() -> None:
     source = "def f(x):\n    s = 0\n    for c in x:\n        s = s * 31 + c\n    return s\n"
     expected = 0
