@@ -206,7 +206,9 @@ class Diagnostics:
 
 def append_location(message: str, span: Span | None) -> str:
     """Return a message followed by its location, for an error that is raised at run time."""
-    place = _render_location(span, _painter(color=False), "error", _ROOM_OF_MESSAGES) if span else []
+    # A line of a listing of torch's ends with the place in the module, which is what one looks for.
+    room = _ROOM if span and span.filename.startswith("<torch ") else _ROOM_OF_MESSAGES
+    place = _render_location(span, _painter(color=False), "error", room) if span else []
     return "\n".join([message, *place])
 
 
