@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nnmagic.diagnostics import Source
-from nnmagic.engine import engine_error
+from nnmagic.engine import EngineError, engine_error
 
 #: The environment variable that names the folder.
 VARIABLE = "NNMAGIC_DEBUG_FOLDER"
@@ -37,13 +37,15 @@ def debug_folder() -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = error.strerror
-    else:
-        reason = None if os.access(folder, os.W_OK) else "no file can be written there"
-    if reason:
-        hint = f"name a folder of yours, or unset {VARIABLE}"
-        raise engine_error(f"{VARIABLE} is {named}, which is no folder to write to: {reason}", hint=hint)
+        raise _unusable(named, error.strerror) from None
+    if not os.access(folder, os.W_OK):
+        raise _unusable(named, "no file can be written there")
     return folder
+
+
+def _unusable(named: str, reason: str | None) -> EngineError:
+    hint = f"name a folder of yours, or unset {VARIABLE}"
+    return engine_error(f"{VARIABLE} is {named}, which is no folder to write to: {reason}", hint=hint)
 
 
 def file_of(source: Source, folder: Path) -> Path:
