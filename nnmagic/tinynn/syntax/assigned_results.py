@@ -7,7 +7,8 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnmagic.tinynn.syntax.name_scopes import FUNCTIONS, own_nodes, parameter_names, placed
+from nnmagic.tinynn.syntax.name_scopes import FUNCTIONS, own_nodes, parameter_names
+from nnmagic.tinynn.syntax.written_code import placed
 
 
 class StaysCallError(Exception):

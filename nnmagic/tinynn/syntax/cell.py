@@ -34,6 +34,7 @@ from nnmagic.tinynn.syntax.plain_objects import with_plain_objects
 from nnmagic.tinynn.syntax.ragged_lists import with_chains
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
+from nnmagic.tinynn.syntax.written_code import statements_at
 
 _ASSIGNMENTS = py.AnnAssign | py.Assign
 _CONSTRUCTORS = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
@@ -402,10 +403,7 @@ def _with_ranks(stmt: py.FunctionDef) -> py.FunctionDef:
         axes = "1 axis" if rank == 1 else f"{rank} axes"
         message = f"`{arg.arg}` must have {axes}, as the layout says: write a loop over others"
         text += f"assert numpy.ndim({arg.arg}) == {rank}, {message!r}\n"
-    checks = py.parse(text).body
-    for node in (inner for check in checks for inner in py.walk(check)):
-        if isinstance(node, py.stmt | py.expr):
-            py.copy_location(node, stmt.decorator_list[0])
+    checks = statements_at(stmt.decorator_list[0], text)
     begin = 1 if py.get_docstring(stmt) is not None else 0
     made = copy.copy(stmt)
     made.body = [*stmt.body[:begin], *checks, *stmt.body[begin:]]

@@ -6,6 +6,7 @@ import ast as py
 from collections.abc import Callable
 
 from nnmagic.tinynn.syntax.names_in_python import bound_by, substitute_names
+from nnmagic.tinynn.syntax.written_code import moved, statements_at
 
 COMPREHENSION = py.ListComp | py.GeneratorExp | py.SetComp | py.DictComp
 
@@ -32,12 +33,7 @@ def as_loop(node: COMPREHENSION, made: str, new_name: Callable[[str], str]) -> l
         body = [py.For(generator.target, generator.iter, body, [])]
     loop = substitute_names(body[0], {name: _named(new_name(name)) for name in sorted(bound_by(node))})
     assert isinstance(loop, py.stmt)
-    statements = [*py.parse(f"{made} = {begin}").body, loop]
-    for stmt in statements:
-        for part in py.walk(stmt):
-            if isinstance(part, py.stmt | py.expr):
-                py.copy_location(part, node)
-    return statements
+    return [*statements_at(node, f"{made} = {begin}"), moved(node, loop)]
 
 
 def _named(name: str) -> Callable[[], py.expr]:

@@ -6,7 +6,7 @@ import ast as py
 import copy
 from collections.abc import Iterator, Mapping
 
-from nnmagic.tinynn.syntax.name_scopes import placed
+from nnmagic.tinynn.syntax.written_code import placed
 
 
 def computed_first(stmt: py.stmt) -> py.expr | None:

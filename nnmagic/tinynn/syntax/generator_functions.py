@@ -12,6 +12,7 @@ import copy
 from collections.abc import Mapping, Sequence, Set
 
 from nnmagic.tinynn.syntax.name_scopes import bound_names, changed_names, changes_names, names_in, own_nodes
+from nnmagic.tinynn.syntax.written_code import statements_at
 
 #: What takes all items of an iterable.
 _TAKING = frozenset(
@@ -190,10 +191,8 @@ def _write(function: py.FunctionDef) -> None:
     doc, body = (
         ([], function.body) if py.get_docstring(function) is None else (function.body[:1], function.body[1:])
     )
-    first, last = py.parse(f"{name} = []\nreturn {name}").body
-    for made, place in ((first, function), (last, function.body[-1])):
-        for part in py.walk(made):
-            py.copy_location(part, place)
+    (first,) = statements_at(function, f"{name} = []")
+    (last,) = statements_at(function.body[-1], f"return {name}")
     is_endless = isinstance(body[-1], py.While) and isinstance(body[-1].test, py.Constant)
     if is_endless and not any(isinstance(node, py.Break) for node in own_nodes(body[-1])):
         function.body = [*doc, first, *body]
@@ -228,15 +227,8 @@ class _Written(py.NodeTransformer):
                 )
             case _:
                 return node
-        return _placed(text, node)
+        return statements_at(node, text)[0]
 
     def visit_Return(self, node: py.Return) -> py.AST:
         """Return the list where the generator ends."""
-        return _placed(f"return {self.name}", node)
-
-
-def _placed(text: str, place: py.stmt) -> py.stmt:
-    (made,) = py.parse(text).body
-    for part in py.walk(made):
-        py.copy_location(part, place)
-    return made
+        return statements_at(node, f"return {self.name}")[0]

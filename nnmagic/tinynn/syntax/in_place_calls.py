@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast as py
 from collections.abc import Callable
 
+from nnmagic.tinynn.syntax.written_code import placed
+
 #: The method of universal functions that gives the changed array; no cell can write the name.
 CHANGED_AT = "at!"
 
@@ -65,11 +67,7 @@ def by_places(target: py.Subscript) -> py.Subscript:
             every = py.Call(py.Attribute(numpy, "arange", py.Load()), [size], [])
             chosen = py.Subscript(every, place, py.Load())
             indices = py.Call(py.Attribute(numpy, "unravel_index", py.Load()), [chosen, shape], [])
-            made = py.Subscript(owner, indices, ctx)
-            for node in py.walk(made):
-                if isinstance(node, py.expr) and not hasattr(node, "lineno"):
-                    py.copy_location(node, target)
-            return made
+            return placed(target, py.Subscript(owner, indices, ctx))
     return target
 
 

@@ -41,9 +41,9 @@ from nnmagic.tinynn.syntax.name_scopes import (
     outer_names,
     own_nodes,
     parameter_names,
-    placed,
 )
 from nnmagic.tinynn.syntax.plain_dictionaries import with_single_targets
+from nnmagic.tinynn.syntax.written_code import placed
 
 #: How many statements calls become at most.
 _MOST = 1000

@@ -18,6 +18,7 @@ from nnmagic.tinynn.syntax.name_scopes import (
     own_nodes,
     parameter_names,
 )
+from nnmagic.tinynn.syntax.written_code import expression_at
 
 #: What is behind the names of arrays that hold what lists do: they convert nothing.
 OF_LIST = "__list"
@@ -84,10 +85,8 @@ def _lifted(node: py.FunctionDef, owner: py.FunctionDef, taken: set[str]) -> py.
             for part in py.walk(owner):
                 if isinstance(part, py.Name) and part.id == name:
                     part.id += OF_LIST
-            array = py.parse(f"numpy.array({py.unparse(assignment.value)})", mode="eval").body
-            for part in py.walk(array):
-                py.copy_location(part, assignment.value)
-            assignment.value = array
+            text = f"numpy.array({py.unparse(assignment.value)})"
+            assignment.value = expression_at(assignment.value, text)
     name = f"_{node.name}"
     while name in taken:
         name = f"_{owner.name}{name}"

@@ -22,6 +22,7 @@ from nnmagic.tinynn.syntax.name_scopes import (
     own_nodes,
     parameter_names,
 )
+from nnmagic.tinynn.syntax.written_code import placed, statements_at
 
 _DRIVER = """
 def {name}({params}):
@@ -149,11 +150,8 @@ class _TableWriter:
             wanted=", ".join(self.new(name) for name in self.params),
             **words,
         )
-        wrapper = py.parse(text).body[0]
+        (wrapper,) = statements_at(self.function, text)
         assert isinstance(wrapper, py.FunctionDef)
-        for node in py.walk(wrapper):
-            if isinstance(node, py.stmt | py.expr | py.arg):
-                py.copy_location(node, self.function)
         step = copy.copy(self.function)
         begin = 1 if py.get_docstring(step) is not None else 0
         step.name, step.decorator_list, step.returns = words["step"], [], None
@@ -184,24 +182,24 @@ class _TableWriter:
                 result = self._hoist(value, before)
                 keys = [self._key_of(name) for name in self.params]
                 state = py.Tuple([py.Constant(value=True), result, *keys], py.Load())
-                before.append(self._placed(py.Return(state), stmt))
+                before.append(placed(stmt, py.Return(state)))
                 return before
             case py.While(test=test, orelse=orelse) if self._has_own(test):
                 if orelse:
                     raise _StaysError
                 leave = py.If(py.UnaryOp(py.Not(), self._hoist(test, before)), [py.Break()], [])
                 stmt.test, stmt.body = py.Constant(value=True), [*before, leave, *self._block(stmt.body)]
-                return [self._placed(stmt, stmt)]
+                return [placed(stmt, stmt)]
             case py.If() | py.While() | py.For():
                 word = "iter" if isinstance(stmt, py.For) else "test"
                 setattr(stmt, word, self._hoist(getattr(stmt, word), before))
                 stmt.body, stmt.orelse = self._block(stmt.body), self._block(stmt.orelse)
-                return [*before, self._placed(stmt, stmt)]
+                return [*before, placed(stmt, stmt)]
             case py.Assign() | py.AugAssign() | py.AnnAssign() | py.Expr():
                 if stmt.value is not None:
                     stmt.value = self._hoist(stmt.value, before)
                 if not self._has_own(stmt):
-                    return [*before, self._placed(stmt, stmt)]
+                    return [*before, placed(stmt, stmt)]
         if self._has_own(stmt) or any(isinstance(node, py.Return) for node in py.walk(stmt)):
             raise _StaysError
         return [stmt]
@@ -211,21 +209,6 @@ class _TableWriter:
         nodes = (node for node in py.walk(self.function) if isinstance(node, py.Name) and node.id == name)
         is_kept = all(isinstance(node.ctx, py.Load) for node in nodes)
         return py.Name(name, py.Load()) if is_kept else py.Constant(0)
-
-    @staticmethod
-    def _placed(statement: py.stmt, place: py.AST) -> py.stmt:
-        for node in py.walk(statement):
-            if isinstance(node, py.stmt | py.expr) and not hasattr(node, "lineno"):
-                py.copy_location(node, place)
-        return statement
-
-    def _text(self, text: str, place: py.AST) -> list[py.stmt]:
-        statements = py.parse(text).body
-        for stmt in statements:
-            for node in py.walk(stmt):
-                if isinstance(node, py.stmt | py.expr):
-                    py.copy_location(node, place)
-        return statements
 
     # -- expressions -----------------------------------------------------------------------------------
 
@@ -242,7 +225,7 @@ class _TableWriter:
                 keys, result = [self.new("key") for _ in args], self.new("result")
                 shown = ", ".join(map(py.unparse, args))
                 words = {"keys": ", ".join(keys), "args": shown, "result": result}
-                before += self._text(_MISSING.format(memo=self.memo, like=self.like, **words), node)
+                before += statements_at(node, _MISSING.format(memo=self.memo, like=self.like, **words))
                 return py.copy_location(py.Name(result, py.Load()), node)
             case py.Call(
                 func=py.Name(id="any" | "all" as word), args=[py.GeneratorExp(generators=[only]) as every]
@@ -255,17 +238,17 @@ class _TableWriter:
                 for value in others:
                     inside: list[py.stmt] = []
                     hoisted = self._hoist(value, inside)
-                    inside.append(self._placed(py.Assign([py.Name(name, py.Store())], hoisted), node))
+                    inside.append(placed(node, py.Assign([py.Name(name, py.Store())], hoisted)))
                     asked: py.expr = py.Name(name, py.Load())
                     asked = asked if isinstance(op, py.And) else py.UnaryOp(py.Not(), asked)
-                    before.append(self._placed(py.If(asked, inside, []), node))
+                    before.append(placed(node, py.If(asked, inside, [])))
                 return py.copy_location(py.Name(name, py.Load()), node)
             case py.ListComp() | py.GeneratorExp():
                 name = self.new("items")
                 loop = as_loop(node, name, self.new)
                 if loop is None:
                     raise _StaysError
-                before += self._block([self._placed(inner, node) for inner in loop])
+                before += self._block([placed(node, inner) for inner in loop])
                 return py.copy_location(py.Name(name, py.Load()), node)
             case py.Lambda() | py.NamedExpr() | py.SetComp() | py.DictComp() | py.Compare(ops=[_, _, *_]):
                 raise _StaysError
@@ -281,7 +264,7 @@ class _TableWriter:
 
     def _name_for(self, place: py.expr, value: py.expr, before: list[py.stmt]) -> str:
         name = self.new("value")
-        before.append(self._placed(py.Assign([py.Name(name, py.Store())], value), place))
+        before.append(placed(place, py.Assign([py.Name(name, py.Store())], value)))
         return name
 
     def _chosen(
@@ -292,8 +275,8 @@ class _TableWriter:
         for (value,) in (body, orelse):
             inside: list[py.stmt] = []
             hoisted = self._hoist(value, inside)
-            paths.append([*inside, self._placed(py.Assign([py.Name(name, py.Store())], hoisted), place)])
-        before.append(self._placed(py.If(test, *paths), place))
+            paths.append([*inside, placed(place, py.Assign([py.Name(name, py.Store())], hoisted))])
+        before.append(placed(place, py.If(test, *paths)))
         return py.copy_location(py.Name(name, py.Load()), place)
 
     def _until(
@@ -316,7 +299,7 @@ class _TableWriter:
             asked = self._hoist(condition, first)
             inside = [*first, py.If(asked, inside, [])]
         iterable = self._hoist(over.iter, before)
-        before.append(self._placed(py.For(over.target, iterable, inside, []), place))
+        before.append(placed(place, py.For(over.target, iterable, inside, [])))
         return py.copy_location(py.Name(name, py.Load()), place)
 
 

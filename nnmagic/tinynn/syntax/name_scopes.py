@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast as py
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 #: The methods that change a container.
 CHANGING = frozenset(
@@ -164,17 +163,6 @@ def names_of_kind(function: py.FunctionDef, is_list: Callable[[py.expr], bool]) 
 def names_in(node: py.AST) -> set[str]:
     """Return all names that a node mentions."""
     return {part.id for part in py.walk(node) if isinstance(part, py.Name)}
-
-
-_Node = TypeVar("_Node", bound=py.AST)
-
-
-def placed(place: py.AST, made: _Node) -> _Node:
-    """Return a node with all its parts that have no place at a place."""
-    for part in py.walk(made):
-        if isinstance(part, py.stmt | py.expr) and not hasattr(part, "lineno"):
-            py.copy_location(part, place)
-    return made
 
 
 class Renamed(py.NodeTransformer):

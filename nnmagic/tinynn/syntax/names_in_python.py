@@ -7,6 +7,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
+from nnmagic.tinynn.syntax.written_code import moved
+
 Node = TypeVar("Node", py.stmt, py.expr)
 
 
@@ -29,9 +31,7 @@ class _Substituted(py.NodeTransformer):
             raise AssignedNameError
         if isinstance(made, py.Name):
             made.ctx = node.ctx
-        for part in py.walk(made):
-            py.copy_location(part, node)
-        return made
+        return moved(node, made)
 
 
 def substitute_names(node: py.AST, names: dict[str, Callable[[], py.expr]]) -> py.AST:

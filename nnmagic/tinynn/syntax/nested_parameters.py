@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from nnmagic.tinynn.syntax.name_scopes import changed_names, parameter_names
 from nnmagic.tinynn.syntax.names_in_python import AssignedNameError, bound_by, substitute_names
+from nnmagic.tinynn.syntax.written_code import expression_at, moved, statements_at
 
 #: Functions that read an iterable and keep nothing of it.
 _READERS = frozenset(
@@ -148,22 +149,7 @@ class _ReadRewriter:
             text += f"        {self.part('of')}[{outer}, {self.part('items')}[{place}]] = "
             text += f"{self.part('values')}[{place}]\n"
         place_of = next(argument for argument in self.function.args.args if argument.arg == self.name)
-        return self._placed(py.parse(text).body, place_of)
-
-    @staticmethod
-    def _placed(statements: list[py.stmt], place: py.AST) -> list[py.stmt]:
-        for node in (child for stmt in statements for child in py.walk(stmt)):
-            if isinstance(node, py.stmt | py.expr | py.keyword):
-                py.copy_location(node, place)
-        return statements
-
-    def expression(self, place: py.AST, text: str) -> py.expr:
-        """Return the expression of a text, at the place of a node."""
-        rewritten = py.parse(text, mode="eval").body
-        for node in py.walk(rewritten):
-            if isinstance(node, py.expr | py.keyword):
-                py.copy_location(node, place)
-        return rewritten
+        return statements_at(place_of, text)
 
     # -- inner lists -----------------------------------------------------------------------------------
 
@@ -190,7 +176,7 @@ class _ReadRewriter:
         bounds = [f"{word}[{at}]" for word in (start, stop)]
         if may_miss:
             bounds = [f"({bound} if {index} in {self.part('at')} else 0)" for bound in bounds]
-        rewritten = self.expression(place, f"{self.part(array)}[{':'.join(bounds)}]")
+        rewritten = expression_at(place, f"{self.part(array)}[{':'.join(bounds)}]")
         self.inner.add(id(rewritten))
         return rewritten
 
@@ -228,7 +214,7 @@ class _ReadRewriter:
             return
         name = self.part("index")
         rewritten = py.Assign([py.Name(name, py.Store())], self.visit(access[0]))
-        yield from self._placed([rewritten], stmt)
+        yield moved(stmt, rewritten)
         loaded = py.copy_location(py.Name(name, py.Load()), value)
         if isinstance(value, py.Subscript):
             value.slice = loaded
@@ -257,7 +243,7 @@ class _ReadRewriter:
             assert read is not None
             first.append(py.Assign([py.Name(name, py.Store())], read))
             self.rows.add(name)
-        stmt.body = [*self._placed(first, stmt), *stmt.body]
+        stmt.body = [*(moved(stmt, each) for each in first), *stmt.body]
         yield stmt
 
     def _over(self, iterable: py.expr, target: py.expr, names: dict[str, py.expr]) -> tuple[py.expr, py.expr]:
@@ -269,7 +255,7 @@ class _ReadRewriter:
         def stand_for(inner: py.expr, index: py.expr) -> None:
             if not isinstance(inner, py.Name):
                 raise NestedUseError(self.name, iterable)
-            names[inner.id] = self.expression(iterable, f"{self.name}[{py.unparse(index)}]")
+            names[inner.id] = expression_at(iterable, f"{self.name}[{py.unparse(index)}]")
 
         number = py.Name(f"{self.part('number')}_{len(names)}", py.Store())
         numbers = f"range(len({self.part('start')}))"
@@ -278,7 +264,7 @@ class _ReadRewriter:
                 if self.has_keys:
                     return iterable, target
                 stand_for(target, number)
-                return self.expression(iterable, numbers), number
+                return expression_at(iterable, numbers), number
             case py.Call(func=py.Attribute(attr="values", value=owner), args=[]), _ if _is(owner, self.name):
                 stand_for(target, number)
                 return owner, number
@@ -341,7 +327,7 @@ class _ReadRewriter:
             case py.Call(func=py.Attribute(attr="keys", value=owner), args=[]) if (
                 _is(owner, self.name) and self.has_keys
             ):
-                return self.expression(node, f"{outer}.keys()")
+                return expression_at(node, f"{outer}.keys()")
             case py.Call(func=py.Name(id=word)) if word in self.functions and any(
                 _is(argument, self.name)
                 for argument in (*node.args, *(keyword.value for keyword in node.keywords))
@@ -350,7 +336,7 @@ class _ReadRewriter:
             case py.Compare(left=left, ops=[py.In() | py.NotIn()], comparators=[owner]) if (
                 _is(owner, self.name) and self.has_keys
             ):
-                node.left, node.comparators = self.visit(left), [self.expression(owner, outer)]
+                node.left, node.comparators = self.visit(left), [expression_at(owner, outer)]
                 return node
         if self.has_values and (rewritten := self._of_dictionary(node)) is not None:
             return rewritten

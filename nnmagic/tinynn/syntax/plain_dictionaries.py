@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from nnmagic.tinynn.syntax.name_scopes import changed_names
+from nnmagic.tinynn.syntax.written_code import expression_at, statements_at
 
 #: What a missing key has, by the function that makes it.
 _MISSING = {"int": 0, "float": 0.0, "bool": False}
@@ -392,10 +393,7 @@ class _Plain(py.NodeTransformer):
     def _written(self, text: str, place: py.stmt, *, anew: bool = True) -> list[py.stmt]:
         """Return the statements of a text, at the place of another."""
         made: list[py.stmt] = []
-        for stmt in py.parse(text).body:
-            for part in py.walk(stmt):
-                if isinstance(part, py.stmt | py.expr):
-                    py.copy_location(part, place)
+        for stmt in statements_at(place, text):
             changed = self.visit(stmt) if anew else stmt
             made += changed if isinstance(changed, list) else [changed]
         return made
@@ -408,10 +406,7 @@ class _Plain(py.NodeTransformer):
             return py.copy_location(py.Dict([], []), node)
         match node:
             case py.Call(func=py.Name(id="next"), args=[py.Call(func=py.Name(id="iter"), args=[items])]):
-                first = py.parse(f"list({py.unparse(items)})[0]", mode="eval").body
-                for part in py.walk(first):
-                    py.copy_location(part, node)
-                return first
+                return expression_at(node, f"list({py.unparse(items)})[0]")
         if (queue := _as_queue(node)) is not None:
             py.copy_location(queue, node)
             return py.fix_missing_locations(queue)
@@ -423,10 +418,7 @@ class _Plain(py.NodeTransformer):
         match node:
             case py.Subscript(value=py.Name(id=name), slice=key, ctx=py.Load()) if name in self.readers:
                 text = f"{name}.{self.readers[name]}({py.unparse(key)}, {self.defaults[name]})"
-                made = py.parse(text, mode="eval").body
-                for part in py.walk(made):
-                    py.copy_location(part, node)
-                return made
+                return expression_at(node, text)
         return node
 
     def visit_AugAssign(self, node: py.AugAssign) -> py.AST | list[py.stmt]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from nnmagic.tinynn.syntax.inlined_calls import with_inlined_calls
 from nnmagic.tinynn.syntax.name_scopes import own_nodes
+from nnmagic.tinynn.syntax.written_code import statements_at
 
 #: What is between the name of a class and that of a method in the name of a function.
 _OF = "__of__"
@@ -92,10 +93,7 @@ def _first_method(node: py.ClassDef, fields: Sequence[py.AnnAssign], *, has_more
                 given.append(f"{name}={py.unparse(default)}")
         lines.append(f"    self.{name} = {name}")
     lines += ["    self.__post_init__()"] if has_more else [] if lines else ["    pass"]
-    (made,) = py.parse(f"def {_BEGIN}({', '.join(given)}):\n" + "\n".join(lines)).body
-    for part in py.walk(made):
-        if isinstance(part, py.stmt | py.expr | py.arg):
-            py.copy_location(part, node)
+    (made,) = statements_at(node, f"def {_BEGIN}({', '.join(given)}):\n" + "\n".join(lines))
     assert isinstance(made, py.FunctionDef)
     return made
 

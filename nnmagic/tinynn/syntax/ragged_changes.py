@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from nnmagic.tinynn.syntax import ragged_makers as makers
 from nnmagic.tinynn.syntax import ragged_texts as texts
+from nnmagic.tinynn.syntax.written_code import expression_at, statements_at
 
 #: Methods that change an inner list.
 _CHANGING = frozenset(("append", "extend", "clear", "sort", "reverse", "pop", "remove"))
@@ -54,18 +55,11 @@ class RaggedChanges:
 
     def text(self, place: py.AST, text: str, **parts: str) -> list[py.stmt]:
         """Return the statements of a text, at the place of a node."""
-        made = py.parse(text.format(**{**self.names, **parts})).body
-        for stmt in made:
-            for node in py.walk(stmt):
-                if isinstance(node, py.stmt | py.expr | py.keyword):
-                    py.copy_location(node, place)
-        return made
+        return statements_at(place, text.format(**{**self.names, **parts}))
 
     def expression(self, place: py.AST, text: str) -> py.expr:
         """Return the expression of a text, at the place of a node."""
-        (stmt,) = self.text(place, text)
-        assert isinstance(stmt, py.Expr)
-        return stmt.value
+        return expression_at(place, text.format(**self.names))
 
     def new(self, part: str) -> str:
         """Return a new name for a part."""

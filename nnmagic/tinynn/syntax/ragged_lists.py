@@ -16,6 +16,7 @@ from nnmagic.tinynn.syntax import ragged_texts as texts
 from nnmagic.tinynn.syntax.comprehension_loops import COMPREHENSION, as_loop
 from nnmagic.tinynn.syntax.names_in_python import AssignedNameError, replace_nodes
 from nnmagic.tinynn.syntax.ragged_loops import Loops
+from nnmagic.tinynn.syntax.written_code import statements_at
 
 #: Functions to which an inner list is given as it is then; others may keep it.
 _READERS = frozenset(
@@ -67,11 +68,7 @@ def _with_added_keys(stmt: py.FunctionDef, name: str) -> py.FunctionDef | None:
             assert isinstance(place, py.Subscript)
             index, place.slice = place.slice, py.copy_location(py.Name(key, py.Load()), place)
             text = f"{key} = {py.unparse(index)}\nif {key} not in {name}:\n    {name}[{key}] = []"
-            before = py.parse(text).body
-            for part in (inner for each in before for inner in py.walk(each)):
-                if isinstance(part, py.stmt | py.expr):
-                    py.copy_location(part, node)
-            return [*before, node]
+            return [*statements_at(node, text), node]
 
     changed = Added().visit(stmt)
     assert isinstance(changed, py.FunctionDef)

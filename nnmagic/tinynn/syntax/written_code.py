@@ -1,0 +1,33 @@
+"""Write statements and expressions into a cell: their errors show the place that they are written for."""
+
+from __future__ import annotations
+
+import ast as py
+from typing import TypeVar
+
+_Node = TypeVar("_Node", bound=py.AST)
+
+
+def placed(place: py.AST, made: _Node) -> _Node:
+    """Return a node with all its parts that have no place at a place."""
+    for part in py.walk(made):
+        if not hasattr(part, "lineno"):
+            py.copy_location(part, place)
+    return made
+
+
+def moved(place: py.AST, made: _Node) -> _Node:
+    """Return a node with all its parts at a place."""
+    for part in py.walk(made):
+        py.copy_location(part, place)
+    return made
+
+
+def statements_at(place: py.AST, text: str) -> list[py.stmt]:
+    """Return the statements of a text, at a place."""
+    return moved(place, py.parse(text)).body
+
+
+def expression_at(place: py.AST, text: str) -> py.expr:
+    """Return the expression of a text, at a place."""
+    return moved(place, py.parse(text, mode="eval")).body
