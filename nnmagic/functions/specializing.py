@@ -16,7 +16,7 @@ from nnmagic.functions.arguments import open_signatures
 from nnmagic.functions.arguments.argument_types import argument_type, is_known_value
 from nnmagic.functions.caching.fingerprint import fingerprint
 from nnmagic.functions.cells.python_source import source_holder
-from nnmagic.functions.cells.specializations import Specializations, Template
+from nnmagic.functions.cells.specializations import Call, Specializations, Template
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.function_attributes import FunctionAttributes
@@ -68,8 +68,9 @@ class SpecializingFunction(FunctionAttributes):
             if out is not None and not self._takes_out:
                 kwargs["out"], out = out, None
             bound = self._bind(*args, **kwargs)
-            types, values, arguments = self._arguments(bound)
-            compiled = self._specializations.for_arguments(types, values, arguments, bound)
+            call = self._call(bound)
+            compiled = self._specializations.for_call(call)
+            arguments = call.arguments
             if any(parameter.destination in ("InOut", "Out") for parameter in compiled.__relay_parameters__):
                 arguments = self._change_arguments(compiled, arguments, bound)
         except (TypeError, ValueError, CompileError, KeyboardInterrupt) as error:
@@ -115,15 +116,12 @@ class SpecializingFunction(FunctionAttributes):
 
         Raises TypeError, ValueError or TinyNNError.
         """
-        bound = self._bind(*args, **kwargs)
-        types, values, arguments = self._arguments(bound)
-        compiled = self._specializations.for_arguments(types, values, arguments, bound)
-        return (compiled, *compiled._definition.call.split(list(arguments.values())))
+        call = self._call(self._bind(*args, **kwargs))
+        compiled = self._specializations.for_call(call)
+        return (compiled, *compiled._definition.call.split(list(call.arguments.values())))
 
-    def _arguments(
-        self, bound: Sequence[Any]
-    ) -> tuple[dict[str, Type | Generator], dict[str, object], dict[str, Any]]:
-        """Return the types that a call completes, its compile-time values, and its other arguments."""
+    def _call(self, bound: Sequence[Any]) -> Call:
+        """Return what a call gives, by its arguments in order."""
         types: dict[str, Type | Generator] = {}
         values: dict[str, object] = {}
         arguments: dict[str, Any] = {}
@@ -140,7 +138,7 @@ class SpecializingFunction(FunctionAttributes):
                 types[name], arguments[name] = argument_type(what, pattern, value, converts=converts)
             else:
                 arguments[name] = value
-        return types, values, arguments
+        return Call(types, values, arguments, bound)
 
     @short_errors
     def specialize(

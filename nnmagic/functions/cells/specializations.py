@@ -57,10 +57,23 @@ class Template:
     qualname: str | None = None
     module: str | None = None
 
-    @property
-    def calls_itself(self) -> bool:
-        """Whether the function mentions itself."""
-        return len(re.findall(rf"\b{self.info.name}\b", self.info.source)) > 1
+
+@dataclass
+class Call:
+    """What a call gives.
+
+    Attributes:
+        types: the types that it completes.
+        values: what is known when the function is compiled.
+        arguments: what the compiled function takes; those that become known are taken out.
+        bound: the argument of each parameter, in order.
+
+    """
+
+    types: dict[str, Type | Generator]
+    values: dict[str, object]
+    arguments: dict[str, Any]
+    bound: Sequence[Any]
 
 
 class Specializations:
@@ -82,83 +95,81 @@ class Specializations:
         self._compiling = Lock()
         info = template.info
         self._patterns = [info.open.get(parameter.name) for parameter in info.parameters]
+        self._mentions_itself = len(re.findall(rf"\b{info.name}\b", info.source)) > 1
 
     def rows(self, bound: Sequence[Any]) -> list[tuple[Any, Any, Any]]:
         """Return each parameter with what is written of its type and its argument."""
         return list(zip(self.template.info.parameters, self._patterns, bound, strict=True))
 
     @short_errors
-    def for_arguments(
-        self,
-        types: dict[str, Type | Generator],
-        values: dict[str, object],
-        arguments: dict[str, Any],
-        bound: Sequence[Any],
-    ) -> CompiledFunction:
-        """Return the function compiled for a call; ``arguments`` loses the arguments that are known by then.
+    def for_call(self, call: Call) -> CompiledFunction:
+        """Return the function compiled for a call, which loses the arguments that are known by then."""
+        lists = {name: type_ for name, type_ in call.types.items() if isinstance(type_, RecordType)}
+        return self._for_lists(call, lists) if lists else self._for_sizes(call)
 
-        Where it cannot be compiled for lists as the call gives them, lists of lists are arrays (nested_type),
-        and those of a function that calls itself have any length.
+    def _for_lists(self, call: Call, lists: Mapping[str, RecordType]) -> CompiledFunction:
+        """Return the function compiled for a call that gives lists.
+
+        Where it cannot be compiled for them as they are, lists of lists are arrays (nested_type), and those
+        of a function that calls itself have any length.
         """
-        lists = {name: type_ for name, type_ in types.items() if isinstance(type_, RecordType)}
-        given = {parameter.name: value for parameter, _, value in self.rows(bound)}
+        given = {parameter.name: value for parameter, _, value in self.rows(call.bound)}
+        kinds = {name: type_.name for name, type_ in lists.items()}
         nested = {
             name: found
-            for name, type_ in lists.items()
-            if type_.name == ITEMS and (found := nested_type(given[name])) is not None
+            for name in kinds
+            if kinds[name] == ITEMS and (found := nested_type(given[name])) is not None
         }
-        ways: list[dict[str, Type | Generator]] = [types]
+        ways = [call]
         if nested:
-            ways.append({**types, **{name: type_ for name, (type_, _) in nested.items()}})
-        if self.template.calls_itself and any(type_.name == LIST for type_ in lists.values()):
-            ways.append({name: _of_any_length(name, type_) for name, type_ in ways[-1].items()})
-        is_long = any(len(lists[name].fields) > _LONG for name in nested)
-        first, refused = self._way or int(is_long), None
+            as_arrays = {name: type_ for name, (type_, _) in nested.items()}
+            arrays = {name: array for name, (_, array) in nested.items()}
+            ways.append(
+                replace(call, types={**call.types, **as_arrays}, arguments={**call.arguments, **arrays})
+            )
+        if self._mentions_itself and LIST in kinds.values():
+            any_length = {name: _of_any_length(name, type_) for name, type_ in ways[-1].types.items()}
+            ways.append(replace(ways[-1], types=any_length, arguments=dict(ways[-1].arguments)))
+        first, refused = self._way or int(any(len(given[name]) > _LONG for name in nested)), None
         for number in sorted(range(len(ways)), key=lambda number: number != first):
-            arrays = {name: array for name, (type_, array) in nested.items() if ways[number][name] is type_}
-            left = {**arguments, **arrays}
             try:
-                compiled = self._for_sizes(ways[number], values, left, bound)
+                compiled = self._for_sizes(ways[number])
             except TinyNNError as error:
                 refused = refused or error
                 continue
             self._way = number
-            arguments.clear()
-            arguments.update(left)
+            if number:
+                call.arguments.clear()
+                call.arguments.update(ways[number].arguments)
             return compiled
         assert refused is not None
         raise refused
 
-    def _for_sizes(
-        self,
-        types: dict[str, Type | Generator],
-        values: dict[str, object],
-        arguments: dict[str, Any],
-        bound: Sequence[Any],
-    ) -> CompiledFunction:
+    def _for_sizes(self, call: Call) -> CompiledFunction:
         """Return the function compiled for the types of a call.
 
         Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
         """
-        key = open_signatures.specialization_key(types, values)
+        key = open_signatures.specialization_key(call.types, call.values)
         if (compiled := self.compiled.get(key)) is not None:
             return compiled
-        sized = {**types, **self._sizes_of(bound)}
-        if key not in self._sized:
-            try:
-                return self._compiled_for(types, values, arguments, bound)
-            except TinyNNError as error:
-                if len(sized) == len(types):
-                    raise
-                refused = error
-            try:
-                compiled = self._compiled_for(sized, values, arguments, bound)
-            except TinyNNError:
-                raise refused from None
-            # The next call of these types need not fail first.
-            self._sized.add(key)
-            return compiled
-        return self._compiled_for(sized, values, arguments, bound)
+        sizes = self._sizes_of(call.bound)
+        sized = replace(call, types={**call.types, **sizes})
+        if key in self._sized:
+            return self._for_numbers(sized)
+        try:
+            return self._for_numbers(call)
+        except TinyNNError as error:
+            if sizes.keys() <= call.types.keys():
+                raise
+            refused = error
+        try:
+            compiled = self._for_numbers(sized)
+        except TinyNNError:
+            raise refused from None
+        # The next call of these types need not fail first.
+        self._sized.add(key)
+        return compiled
 
     def _sizes_of(self, bound: Sequence[Any]) -> dict[str, Type | Generator]:
         """Return the types of parameters with named sizes, with the sizes of a call if they are possible."""
@@ -174,82 +185,55 @@ class Specializations:
                 types[parameter.name] = replace(pattern, shape=value.shape)
         return types if all(map(str.isidentifier, sizes)) else {}
 
-    def _compiled_for(
-        self,
-        types: dict[str, Type | Generator],
-        values: dict[str, object],
-        arguments: dict[str, Any],
-        bound: Sequence[Any],
-    ) -> CompiledFunction:
+    def _for_numbers(self, call: Call) -> CompiledFunction:
         """Return the function compiled for types, and for the numbers of a call that it needs to know."""
-        key = open_signatures.specialization_key(types, values)
+        key = open_signatures.specialization_key(call.types, call.values)
         if (compiled := self.compiled.get(key)) is not None:
             return compiled
-        rows = self.rows(bound)
+        rows = [row for row in self.rows(call.bound) if row[0].name in call.arguments]
         numbers = {
             parameter.name: number
             for parameter, pattern, value in rows
-            if parameter.name in arguments and pattern in (None, *PYTHON_INTEGERS)
-            if (number := plain_number(value)) is not MISSING
+            if pattern in (None, *PYTHON_INTEGERS) and (number := plain_number(value)) is not MISSING
         }
-        needed = [name for name in self.needed.get(key, ()) if name in numbers]
-        refused = None
         lists = [
             parameter.name
             for parameter, _, value in rows
-            if isinstance(value, list) and parameter.name in arguments and _makes_an_array(value)
+            if isinstance(value, list) and _makes_an_array(value)
         ]
+        needed = [name for name in self.needed.get(key, ()) if name in numbers]
+        refused = None
         try:
-            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
+            compiled = self.specialize(*_with_known(call, {name: numbers[name] for name in needed}))
         except TinyNNError as error:
             refused = _of_lists(error, lists)
             if len(needed) == len(numbers):
                 raise refused from None
         if compiled is None:
             try:
-                found = self._find_needed_numbers(types, values, numbers)
+                found = self._find_needed_numbers(call, numbers)
             except TinyNNError as error:
                 raise refused if lists and refused is not None else error from None
             needed = [name for name in numbers if name in found or name in needed]  # values may decide which
-            compiled = self._specialize_values(types, values, {name: numbers[name] for name in needed})
+            compiled = self.specialize(*_with_known(call, {name: numbers[name] for name in needed}))
             self.needed[key] = tuple(needed)
         for name in needed:
-            del arguments[name]
+            del call.arguments[name]
         return compiled
 
-    def _specialize_values(
-        self,
-        types: Mapping[str, Type | Generator],
-        values: Mapping[str, object],
-        constants: Mapping[str, object],
-    ) -> CompiledFunction:
-        """Return the function compiled with some more arguments known."""
-        dynamic = {name: type_ for name, type_ in types.items() if name not in constants}
-        return self.specialize(dynamic, {**values, **constants})
-
-    def _find_needed_numbers(
-        self,
-        types: Mapping[str, Type | Generator],
-        values: Mapping[str, object],
-        numbers: Mapping[str, object],
-    ) -> tuple[str, ...]:
+    def _find_needed_numbers(self, call: Call, numbers: Mapping[str, object]) -> tuple[str, ...]:
         """Return which numbers must be known for the function to be compiled.
 
         Raises TinyNNError where it cannot be compiled with all of them.
         """
         needed = dict(numbers)
-
-        def compile_with(known: Mapping[str, object]) -> None:
-            dynamic = {name: type_ for name, type_ in types.items() if name not in known}
-            self._compile_quietly(dynamic, {**values, **known}, build=False)
-
-        compile_with(needed)
+        self._compile_quietly(*_with_known(call, needed), build=False)
         # What can be left out is left out for good: as many compilations as numbers, and not one
         # for each subset of them.
         for name in numbers if len(numbers) > 1 else ():
             others = {other: number for other, number in needed.items() if other != name}
             with contextlib.suppress(TinyNNError):
-                compile_with(others)
+                self._compile_quietly(*_with_known(call, others), build=False)
                 needed = others
         return tuple(needed)
 
@@ -302,6 +286,14 @@ class Specializations:
             specialization=given,
             build=build,
         )
+
+
+def _with_known(
+    call: Call, known: Mapping[str, object]
+) -> tuple[dict[str, Type | Generator], dict[str, object]]:
+    """Return the types and the compile-time values of a call with some more arguments known."""
+    types = {name: type_ for name, type_ in call.types.items() if name not in known}
+    return types, {**call.values, **known}
 
 
 def _of_any_length(name: str, type_: Type | Generator) -> Type | Generator:

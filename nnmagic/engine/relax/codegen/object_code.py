@@ -352,9 +352,11 @@ def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     module = tvm.get_global_func("target.build.llvm")(lowered, target)
     is_x86 = str(target.attrs.get("mtriple") or codegen.llvm_get_system_triple()).startswith("x86_64")
     optimizes = int(target.attrs.get("opt-level", 0)) > 0
-    marked = mark_unpredictable(module.inspect_source("ll")) if is_x86 and optimizes else None
-    if debug_folder() is not None:
-        return load_llvm(with_places(marked or module.inspect_source("ll")))
+    is_debugged, marks = debug_folder() is not None, is_x86 and optimizes
+    text = module.inspect_source("ll") if is_debugged or marks else ""
+    marked = mark_unpredictable(text) if marks else None
+    if is_debugged:
+        return load_llvm(with_places(marked or text))
     if marked is not None:
         return load_llvm(marked)
     return ObjectCode(module, write_module(module))
