@@ -16,7 +16,7 @@ from nnmagic.functions.arguments import open_signatures
 from nnmagic.functions.arguments.argument_types import argument_type, is_known_value
 from nnmagic.functions.caching.fingerprint import fingerprint
 from nnmagic.functions.cells.python_source import source_holder
-from nnmagic.functions.cells.specializations import Call, Specializations, Template
+from nnmagic.functions.cells.specializations import Call, Specializations, Template, plain_types
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.function_attributes import FunctionAttributes
@@ -64,6 +64,10 @@ class SpecializingFunction(FunctionAttributes):
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function, compiled for the types of the arguments; see the class."""
+        plain = plain_types(args) if out is None and not kwargs else None
+        if plain is not None and (known := self._specializations.plain.get(plain)) is not None:
+            with OthersFrames():
+                return known(*args)
         try:
             if out is not None and not self._takes_out:
                 kwargs["out"], out = out, None
@@ -73,6 +77,8 @@ class SpecializingFunction(FunctionAttributes):
             arguments = call.arguments
             if any(parameter.destination in ("InOut", "Out") for parameter in compiled.__relay_parameters__):
                 arguments = self._change_arguments(compiled, arguments, bound)
+            elif plain is not None:
+                self._specializations.keep_plain(args, call, compiled)
         except (TypeError, ValueError, CompileError, KeyboardInterrupt) as error:
             hide_frames(error)
             raise

@@ -17,6 +17,7 @@ from nnmagic.functions.arguments import open_signatures
 from nnmagic.functions.arguments.argument_types import PYTHON_INTEGERS, nested_type, plain_number
 from nnmagic.functions.caching.compile_options import Options
 from nnmagic.functions.captured import Captured
+from nnmagic.functions.cells.varying_sizes import VaryingSizes, without_sizes
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.relay.types import ITEMS, LIST, AnyDim, RecordType, TensorType, Type
 from nnmagic.tinynn.parameters import MISSING
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 
 #: After so many specializations a warning says how to compile once for all sizes.
 _MANY = 32
+
+#: So many calls of arrays and numbers are known by what they give.
+_MOST_PLAIN = 256
+
+_SCALARS = frozenset(np.dtype(code).type for code in "?bhilqBHILQefdFD")
+
+#: The types of numbers, which decide the types of parameters.
+_NUMBERS = frozenset((bool, int, float, complex, *_SCALARS))
 
 #: A list of more lists is taken as arrays at once.
 _LONG = 64
@@ -79,8 +88,9 @@ class Call:
 class Specializations:
     """What a function without types was compiled to; any thread may call it.
 
-    compiled: the functions by the types of calls. needed: for types of a call, the arguments that are known
-    when the function is compiled for them. wrapped: the function of Python that it was made from, if any.
+    compiled: the functions by the types of calls. needed: for types without sizes, the arguments that are
+    known when the function is compiled for them. plain: the functions by what calls give of which arrays and
+    numbers are all (see plain_types). wrapped: the function of Python that it was made from, if any.
     """
 
     def __init__(self, template: Template, wrapped: FunctionType | ModuleType | None) -> None:
@@ -88,6 +98,8 @@ class Specializations:
         self.wrapped = wrapped
         self.compiled: dict[open_signatures.Key, CompiledFunction] = {}
         self.needed: dict[open_signatures.Key, tuple[str, ...]] = {}
+        self.plain: dict[tuple[object, ...], CompiledFunction] = {}
+        self._sizes = VaryingSizes()
         #: Which way of taking lists served the last call.
         self._way = 0
         #: Types of calls whose sizes stand for the names of those of other parameters.
@@ -148,11 +160,17 @@ class Specializations:
     def _for_sizes(self, call: Call) -> CompiledFunction:
         """Return the function compiled for the types of a call.
 
-        Where it cannot be compiled for the named sizes of other parameters, it is for those of the call.
+        Sizes that vary get names, if it can be compiled for these. Where it cannot for the named sizes of
+        other parameters, it is for those of the call.
         """
         key = open_signatures.specialization_key(call.types, call.values)
         if (compiled := self.compiled.get(key)) is not None:
             return compiled
+        if (named := self._sizes.name(call.types, call.values)) is not None:
+            try:
+                return self._for_numbers(replace(call, types=named), finds_more=False)
+            except TinyNNError:
+                self._sizes.keep(call.types, call.values)
         sizes = self._sizes_of(call.bound)
         sized = replace(call, types={**call.types, **sizes})
         if key in self._sized:
@@ -185,8 +203,11 @@ class Specializations:
                 types[parameter.name] = replace(pattern, shape=value.shape)
         return types if all(map(str.isidentifier, sizes)) else {}
 
-    def _for_numbers(self, call: Call) -> CompiledFunction:
-        """Return the function compiled for types, and for the numbers of a call that it needs to know."""
+    def _for_numbers(self, call: Call, *, finds_more: bool = True) -> CompiledFunction:
+        """Return the function compiled for types, and for the numbers of a call that it needs to know.
+
+        finds_more: whether more of them may be needed than for other sizes.
+        """
         key = open_signatures.specialization_key(call.types, call.values)
         if (compiled := self.compiled.get(key)) is not None:
             return compiled
@@ -201,13 +222,14 @@ class Specializations:
             for parameter, _, value in rows
             if isinstance(value, list) and _makes_an_array(value)
         ]
-        needed = [name for name in self.needed.get(key, ()) if name in numbers]
+        like = without_sizes(call.types, call.values)
+        needed = [name for name in self.needed.get(like, ()) if name in numbers]
         refused = None
         try:
             compiled = self.specialize(*_with_known(call, {name: numbers[name] for name in needed}))
         except TinyNNError as error:
             refused = _of_lists(error, lists)
-            if len(needed) == len(numbers):
+            if len(needed) == len(numbers) or not finds_more:
                 raise refused from None
         if compiled is None:
             try:
@@ -216,10 +238,22 @@ class Specializations:
                 raise refused if lists and refused is not None else error from None
             needed = [name for name in numbers if name in found or name in needed]  # values may decide which
             compiled = self.specialize(*_with_known(call, {name: numbers[name] for name in needed}))
-            self.needed[key] = tuple(needed)
+            self.needed[like] = tuple(needed)
         for name in needed:
             del call.arguments[name]
         return compiled
+
+    def keep_plain(self, args: Sequence[object], call: Call, compiled: CompiledFunction) -> None:
+        """Note what was compiled for arguments that it takes as they are."""
+        key, taken = plain_types(args), call.arguments.values()
+        if (
+            key is not None
+            and len(taken) == len(args)
+            and all(given is arg or type(arg) in _SCALARS for given, arg in zip(taken, args, strict=True))
+        ):
+            if len(self.plain) >= _MOST_PLAIN:
+                self.plain.clear()
+            self.plain[key] = compiled
 
     def _find_needed_numbers(self, call: Call, numbers: Mapping[str, object]) -> tuple[str, ...]:
         """Return which numbers must be known for the function to be compiled.
@@ -286,6 +320,20 @@ class Specializations:
             specialization=given,
             build=build,
         )
+
+
+def plain_types(args: Sequence[object]) -> tuple[object, ...] | None:
+    """Return what decides the types of a call's arguments, arrays and Python's numbers; None of others."""
+    found: list[object] = []
+    for arg in args:
+        kind = type(arg)
+        if kind is np.ndarray:
+            found += (arg.dtype, arg.shape)  # type: ignore[attr-defined]  # an array
+        elif kind in _NUMBERS:
+            found.append(kind)
+        else:
+            return None
+    return tuple(found)
 
 
 def _with_known(
