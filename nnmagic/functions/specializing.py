@@ -15,8 +15,9 @@ from nnmagic.diagnostics import CompileError
 from nnmagic.functions.arguments import open_signatures
 from nnmagic.functions.arguments.argument_types import argument_type, is_known_value
 from nnmagic.functions.caching.fingerprint import fingerprint
+from nnmagic.functions.cells.known_calls import KnownCalls
 from nnmagic.functions.cells.python_source import source_holder
-from nnmagic.functions.cells.specializations import Call, Specializations, Template, plain_types
+from nnmagic.functions.cells.specializations import Call, Specializations, Template
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.function_attributes import FunctionAttributes
@@ -45,7 +46,17 @@ class SpecializingFunction(FunctionAttributes):
     types of a call. It may be called from any thread, and pickles.
     """
 
-    __slots__ = ("_bind", "_cache_info", "_known_as", "_specializations", "_takes_out", "_template", "_ufunc")
+    __slots__ = (
+        "_bind",
+        "_cache_info",
+        "_known",
+        "_known_as",
+        "_positional",
+        "_specializations",
+        "_takes_out",
+        "_template",
+        "_ufunc",
+    )
 
     def __init__(
         self, template: Template, cache_info: CacheInfo, *, wrapped: FunctionType | ModuleType | None = None
@@ -55,65 +66,68 @@ class SpecializingFunction(FunctionAttributes):
         self._template = template
         self._cache_info = cache_info
         self._specializations = Specializations(template, wrapped)
+        self._known = KnownCalls(self._specializations)
         self._ufunc: np.ufunc | None = None
         self._known_as: str | None = None
         self._takes_out = "out" not in names
         self._bind = open_signatures.binder(info)
+        #: How many arguments a call gives that need no binding; -1 where all need it.
+        kinds = {parameter.kind for parameter in info.parameters}
+        self._positional = len(names) if kinds <= {"POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD"} else -1
         names_of = template.qualname, template.module
         self._describe(info.name, *names_of, info.docstring, open_signatures.signature(info), wrapped)
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function, compiled for the types of the arguments; see the class."""
-        plain = plain_types(args) if out is None and not kwargs else None
-        if plain is not None and (known := self._specializations.plain.get(plain)) is not None:
-            with OthersFrames():
-                return known(*args)
         try:
             if out is not None and not self._takes_out:
                 kwargs["out"], out = out, None
-            bound = self._bind(*args, **kwargs)
-            call = self._call(bound)
-            compiled = self._specializations.for_call(call)
-            arguments = call.arguments
-            if any(parameter.destination in ("InOut", "Out") for parameter in compiled.__relay_parameters__):
-                arguments = self._change_arguments(compiled, arguments, bound)
-            elif plain is not None:
-                self._specializations.keep_plain(args, call, compiled)
+            bound = args if len(args) == self._positional and not kwargs else self._bind(*args, **kwargs)
+            if (known := self._known.find(bound)) is not None:
+                compiled, positional = known
+                keywords: dict[str, Any] = {}
+            else:
+                call = self._call(bound)
+                compiled = self._specializations.for_call(call)
+                changed = self._give_changed(compiled, call)
+                self._known.keep(call, compiled, changed)
+                positional, keywords = compiled._definition.call.split(list(call.arguments.values()))
         except (TypeError, ValueError, CompileError, KeyboardInterrupt) as error:
             hide_frames(error)
             raise
-        positional, keywords = compiled._definition.call.split(list(arguments.values()))
         with OthersFrames():
+            if out is None and not keywords:
+                return compiled(*positional)
             return compiled(*positional, out=out, **keywords)
 
-    def _change_arguments(
-        self, compiled: CompiledFunction, arguments: dict[str, Any], bound: Sequence[Any]
-    ) -> dict[str, Any]:
-        """Return the arguments of a call that changes some: those themselves, and no copies.
+    def _give_changed(self, compiled: CompiledFunction, call: Call) -> list[str]:
+        """Let a call that changes arguments have those themselves, and no copies; return their names.
 
-        Raises ValueError where another one shares memory with one of them: in Python it would change, too.
+        Raises ValueError where another one shares memory with one without a type: in Python it would change.
         """
-        whole = dict(
-            zip((parameter.name for parameter in self._template.info.parameters), bound, strict=True)
-        )
-        changed = {
-            parameter.name: whole[parameter.name]
+        info = self._template.info
+        names = [
+            parameter.name
             for parameter in compiled.__relay_parameters__
             if parameter.destination in ("InOut", "Out")
-        }
-        for name, array in changed.items():
-            for other, value in arguments.items():
-                arrays = isinstance(array, np.ndarray) and isinstance(value, np.ndarray)
+        ]
+        if not names:
+            return names
+        whole = dict(zip((parameter.name for parameter in info.parameters), call.bound, strict=True))
+        for name in names:
+            for other, value in call.arguments.items():
+                arrays = isinstance(whole[name], np.ndarray) and isinstance(value, np.ndarray)
                 if (
                     other != name
-                    and self._template.info.open.get(name) is None
+                    and info.open.get(name) is None
                     and arrays
-                    and np.may_share_memory(array, value)
+                    and np.may_share_memory(whole[name], value)
                 ):
                     hint = f"give a copy, as in {other}.copy()"
                     message = f"{self.name}() changes {name!r}, with which {other!r} shares memory; {hint}"
                     raise ValueError(message)
-        return {**arguments, **changed}
+        call.arguments.update({name: whole[name] for name in names})
+        return names
 
     def specialize_for(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -329,7 +343,7 @@ class SpecializingFunction(FunctionAttributes):
     def anew(self) -> SpecializingFunction:
         """Return an object for the same function, with what is compiled so far and no attributes yet."""
         other = SpecializingFunction(self._template, self._cache_info, wrapped=self._was_wrapped)
-        other._specializations = self._specializations
+        other._specializations, other._known = self._specializations, self._known
         return other
 
     def _of(self, function: FunctionType) -> SpecializingFunction:

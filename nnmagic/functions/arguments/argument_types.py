@@ -129,7 +129,7 @@ def _of_structure(what: str, value: object, converts: Convert) -> tuple[ty.Type,
         return ty.RecordType((), ty.KNOWN, (value,)), ()  # type: ignore[arg-type]  # see KNOWN
     if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
         return nested_type(value) if (entries := _entries(value)) is None else _of_table(value, *entries)
-    if isinstance(value, list) and (rows := _rows(value)) is not None:
+    if isinstance(value, list) and (rows := list_rows(value)) is not None:
         if converts:
             return None  # an array
         kind, array = rows
@@ -181,7 +181,9 @@ def nested_type(value: object) -> tuple[ty.Type, object] | None:
         parts["keys" if getattr(value, "default_factory", None) is None else "default keys"] = list(value)
     if kind is dict:
         parts["values"] = [item for part in inner for item in part.values()]
-    found = {name: _rows(part) if part else (ty.NUMBERS, np.zeros(0, int)) for name, part in parts.items()}
+    found = {
+        name: list_rows(part) if part else (ty.NUMBERS, np.zeros(0, int)) for name, part in parts.items()
+    }
     if kind is None or any(rows is None or rows[0] == "lists" for rows in found.values()):
         return None
     typed = {
@@ -203,7 +205,7 @@ def _of_rows(array: np.ndarray) -> ty.TensorType:
     return ty.TensorType((ty.ANY, *array.shape[1:]), str(array.dtype))
 
 
-def _rows(value: list[object]) -> tuple[str, np.ndarray] | None:
+def list_rows(value: list[object]) -> tuple[str, np.ndarray] | None:
     """Return what the items of a list are, and their rows: numbers, or lists or tuples of as many numbers."""
     kinds = set(map(type, value))
     numbers: list[object] = value

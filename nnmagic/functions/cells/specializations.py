@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 #: After so many specializations a warning says how to compile once for all sizes.
 _MANY = 32
 
-#: So many calls of arrays and numbers are known by what they give.
-_MOST_PLAIN = 256
-
-_SCALARS = frozenset(np.dtype(code).type for code in "?bhilqBHILQefdFD")
-
-#: The types of numbers, which decide the types of parameters.
-_NUMBERS = frozenset((bool, int, float, complex, *_SCALARS))
-
 #: A list of more lists is taken as arrays at once.
 _LONG = 64
 
@@ -89,8 +81,8 @@ class Specializations:
     """What a function without types was compiled to; any thread may call it.
 
     compiled: the functions by the types of calls. needed: for types without sizes, the arguments that are
-    known when the function is compiled for them. plain: the functions by what calls give of which arrays and
-    numbers are all (see plain_types). wrapped: the function of Python that it was made from, if any.
+    known when the function is compiled for them. wrapped: the function of Python that it was
+    made from, if any.
     """
 
     def __init__(self, template: Template, wrapped: FunctionType | ModuleType | None) -> None:
@@ -98,7 +90,6 @@ class Specializations:
         self.wrapped = wrapped
         self.compiled: dict[open_signatures.Key, CompiledFunction] = {}
         self.needed: dict[open_signatures.Key, tuple[str, ...]] = {}
-        self.plain: dict[tuple[object, ...], CompiledFunction] = {}
         self._sizes = VaryingSizes()
         #: Which way of taking lists served the last call.
         self._way = 0
@@ -243,18 +234,6 @@ class Specializations:
             del call.arguments[name]
         return compiled
 
-    def keep_plain(self, args: Sequence[object], call: Call, compiled: CompiledFunction) -> None:
-        """Note what was compiled for arguments that it takes as they are."""
-        key, taken = plain_types(args), call.arguments.values()
-        if (
-            key is not None
-            and len(taken) == len(args)
-            and all(given is arg or type(arg) in _SCALARS for given, arg in zip(taken, args, strict=True))
-        ):
-            if len(self.plain) >= _MOST_PLAIN:
-                self.plain.clear()
-            self.plain[key] = compiled
-
     def _find_needed_numbers(self, call: Call, numbers: Mapping[str, object]) -> tuple[str, ...]:
         """Return which numbers must be known for the function to be compiled.
 
@@ -320,20 +299,6 @@ class Specializations:
             specialization=given,
             build=build,
         )
-
-
-def plain_types(args: Sequence[object]) -> tuple[object, ...] | None:
-    """Return what decides the types of a call's arguments, arrays and Python's numbers; None of others."""
-    found: list[object] = []
-    for arg in args:
-        kind = type(arg)
-        if kind is np.ndarray:
-            found += (arg.dtype, arg.shape)  # type: ignore[attr-defined]  # an array
-        elif kind in _NUMBERS:
-            found.append(kind)
-        else:
-            return None
-    return tuple(found)
 
 
 def _with_known(
