@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import nnmagic
@@ -108,3 +109,43 @@ def test_a_later_cell_has_its_arrays_changed() -> None:
     source = "def g(x: Tensor[(3,), f64]):\n    y = x * 2\n    f(y)\n    return y\n"
     g = nnmagic.compile(source, namespace={"f": f}, engine="numpy")
     np.testing.assert_array_equal(g(np.ones(3)), [5, 2, 2])
+
+
+def test_a_hint_of_numpys_changes_nothing() -> None:
+    """People annotate what they compile with numba, whose functions change arrays all the same."""
+    source = (
+        "def f(s: np.ndarray, w: npt.NDArray, n: int) -> None:\n"
+        "    for i in range(n):\n        s[i + 1] = s[i] + w[i]\n"
+    )
+    names: dict[str, object] = {"np": np, "npt": npt}
+    f = nnmagic.compile(source, namespace=names, engine="numpy")
+    s, w = np.zeros(4), np.array([1.0, 2, 3])
+    assert f(s, w, 3) is None
+    np.testing.assert_array_equal(s, [0, 1, 3, 6])
+    caller = "def g(w):\n    s = np.zeros(4)\n    f(s, w, 3)\n    return s\n"
+    g = nnmagic.compile(caller, namespace={**names, "f": f}, engine="numpy")
+    np.testing.assert_array_equal(g(w), s)
+
+
+STEP = "def step(theta, noise):\n    theta += noise\n    theta %= 2.0\n"
+
+
+def test_a_function_that_returns_nothing_changes_what_it_updates() -> None:
+    """``x += y`` changes an array of the caller, in a later cell as in its own; a number stays what it is."""
+    loop = "    for t in range(len(noises)):\n        step(theta, noises[t])\n"
+    whole = f"def whole(theta, noises):\n{loop}    return theta.sum()\n"
+    number = "def number(n):\n    step(n, 1)\n    return n\n"
+    names: dict[str, object] = {"np": np}
+    exec(STEP + whole + number, names)
+    own = names["whole"], names["number"]
+    step = nnmagic.compile(STEP, engine="numpy")
+    for f in (
+        nnmagic.compile(whole, namespace={"step": step}, engine="numpy"),
+        nnmagic.compile(STEP + whole, engine="numpy"),
+    ):
+        ours, theirs, noises = X.copy(), X.copy(), np.arange(12.0).reshape(2, 6)
+        assert f(ours, noises) == own[0](theirs, noises)
+        np.testing.assert_array_equal(ours, theirs)
+    g = nnmagic.compile(number, namespace={"step": step}, engine="numpy")
+    with pytest.raises(TinyNNError, match="`step` returns nothing"):
+        g(3)

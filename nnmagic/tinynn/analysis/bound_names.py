@@ -258,6 +258,14 @@ def find_lists_changed(node: object) -> frozenset[str]:
     return frozenset(changed - bound)
 
 
+def returns(definition: tree.DefinitionNode) -> bool:
+    """Return whether a function returns a value anywhere."""
+    return any(
+        isinstance(node, ast.Return) and node.value is not None
+        for node in walk(definition.body, into_functions=False)
+    )
+
+
 @once_per_node
 def may_leave(node: object) -> bool:
     """Return whether a piece of a function may leave its block, by ``return``, ``raise`` and the like."""

@@ -28,9 +28,15 @@ def mark_changing_calls(definition: tree.DefinitionNode, find_formals: FindForma
 
 
 def find_changed_parameters(definition: tree.DefinitionNode) -> frozenset[str]:
-    """Return the parameters whose arrays a function changes, and that never stand for another value."""
+    """Return the parameters whose arrays a function changes, and that never stand for another value.
+
+    ``x += value`` changes an array. Where the function returns nothing, ``x`` is one, or the line is useless.
+    """
     names = {parameter.name for parameter in definition.params}
     changed = bound.find_element_assignments(definition.body) & names
+    if not bound.returns(definition):
+        nodes = bound.walk(definition.body, into_functions=False)
+        changed |= {node.lhs[0].id.name for node in nodes if type(node) is tree.UpdateName} & names
     return changed - {name for name, _ in bound.find_rebindings(definition.body, changed)}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
 from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.calls.argument_binding import bind, static_argument
 from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values import values as v
@@ -210,4 +212,10 @@ def convert_to_dtype(dtype: str, short: str, operands: Sequence[v.Operand], span
         raise v.RefusalError(
             f"{short}(...) takes a number or a tensor, not {describe(value.value)}", value.span
         )
+    if dtype == "bool":
+        number = bool(number)
+    elif (
+        isinstance(number, float) and math.isfinite(number) and not is_float(dtype) and not is_complex(dtype)
+    ):
+        number = int(number)
     return number_constant(number, dtype, span)

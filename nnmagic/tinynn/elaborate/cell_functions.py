@@ -26,7 +26,6 @@ from nnmagic.tinynn.elaborate.function_signatures import (
     Signature,
     elaborate_formals,
     find_all_formals,
-    returns,
     without_numbers,
 )
 from nnmagic.tinynn.elaborate.live_names import LiveNames
@@ -61,7 +60,7 @@ def let_change(
     """Let a function change arrays of its callers; return it with its calls of itself marked."""
     name = definition.name
     signature.destinations |= dict.fromkeys(names, "InOut")
-    signature.is_silent = signature.declared is None and not returns(definition)
+    signature.is_silent = signature.declared is None and not bound_names.returns(definition)
     formals = elaborate_formals(ctx, signature)
     ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], parameters=formals, type=None)
     set_declared_type(ctx, name, signature)

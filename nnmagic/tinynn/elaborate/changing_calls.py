@@ -12,6 +12,7 @@ from functools import partial
 from synr import ast
 
 from nnmagic.diagnostics import Note, Span
+from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import find_mentioned_names
 from nnmagic.tinynn.calls.function_calls import bind_arguments, call_function
 from nnmagic.tinynn.elaborate import element_assignments
@@ -80,7 +81,7 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> v.Valu
     targets = [
         _target(ctx, function, formal.name, arguments[formal.name][1])
         for formal in function.parameters
-        if _is_changed(function, formal, arguments[formal.name][1])
+        if _is_changed(function, formal, *arguments[formal.name])
     ]
     generators = _take_generators(ctx, function, arguments)
     if isinstance(function, v.GlobalFunction) and function.type is None:  # its own type is being inferred
@@ -149,14 +150,18 @@ def _written(function: v.GlobalFunction | v.LocalFunction) -> str:
 
 
 def _is_changed(
-    function: v.GlobalFunction | v.LocalFunction, formal: v.Formal, node: ast.Expr | None
+    function: v.GlobalFunction | v.LocalFunction, formal: v.Formal, operand: v.Operand, node: ast.Expr | None
 ) -> bool:
     """Return whether a call changes the array of a name by a parameter.
 
-    To a function that is inlined, an array without a name may be given, too.
+    To a function that is inlined, an array without a name may be given, too, and a number.
     """
     if isinstance(function, v.GlobalFunction):
         return formal.changes_array
+    value = operand.value
+    type_ = value.type if isinstance(value, v.Computed) else None
+    if isinstance(value, v.Known) or (isinstance(type_, TensorType) and not type_.shape):
+        return False
     return formal.name in function.changed and (bool(formal.destination) or isinstance(node, ast.Var))
 
 

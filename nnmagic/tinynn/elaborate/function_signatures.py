@@ -10,7 +10,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import types as ty
-from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, walk
+from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, returns, walk
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import annotation_types
 from nnmagic.tinynn.elaborate.calls import as_function
@@ -130,14 +130,6 @@ def _with_declared_sizes(written: ty.Type | OpenTensor | None, argument: ty.Type
     if not isinstance(declared, ty.TensorType) or len(declared.shape) != len(argument.shape):
         return argument
     return replace(argument, shape=refine(declared, argument).shape)
-
-
-def returns(definition: tree.DefinitionNode) -> bool:
-    """Return whether a function returns a value anywhere."""
-    return any(
-        isinstance(node, ast.Return) and node.value is not None
-        for node in walk(definition.body, into_functions=False)
-    )
 
 
 def without_numbers(type_: ty.Type) -> ty.Type:

@@ -14,9 +14,11 @@ from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Note, Source, Span
 from nnmagic.tinynn.analysis import bound_names
+from nnmagic.tinynn.analysis.changing_calls import find_changed_parameters
 from nnmagic.tinynn.calls.function_calls import FunctionMaker
 from nnmagic.tinynn.elaborate.closures import inline_call
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.python_hints import without_hints
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.notebook_functions import names_in, source_code
 from nnmagic.tinynn.namespace.torch_values import is_torch_module
@@ -82,8 +84,9 @@ def _called_names(body: ast.Block) -> set[str]:
 
 def _is_beside(name: str, definition: tree.DefinitionNode) -> bool:
     parameters = {parameter.name for parameter in definition.params}
-    return name in bound_names.find_mentioned_names(definition.body) or bool(
-        bound_names.find_element_assignments(definition.body) & parameters
+    changed = bound_names.find_element_assignments(definition.body) & parameters
+    return bool(changed or find_changed_parameters(definition)) or name in bound_names.find_mentioned_names(
+        definition.body
     )
 
 
@@ -106,7 +109,8 @@ def _definition_of(ctx: Elaboration, name: str) -> tree.DefinitionNode | None:
     cell = parse(source, diagnostics)
     if diagnostics.errors or cell is None or name not in cell.funcs:
         return None
-    if any(parameter.ty is not None for parameter in cell.funcs[name].params):
+    cell = without_hints(ctx, cell)
+    if cell.funcs[name].params and all(parameter.ty is not None for parameter in cell.funcs[name].params):
         return None
     ctx.other_sources.append(source)
     defaults = _defaults_of(function)

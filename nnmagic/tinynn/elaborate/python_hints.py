@@ -1,6 +1,7 @@
 """Drop the type hints of Python that tell a compiler nothing, such as ``str`` and ``list[float]``.
 
-A parameter with such a hint takes what each call gives, as one without a type.
+``np.ndarray`` alone is one, and ``None`` as a result. A parameter with such a hint takes what each call
+gives, as one without a type.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.tree_building import map_parts
 from nnmagic.tinynn.types.annotations import DTYPES
 
+#: Arrays of any dtype and rank; people write the function, too.
+_ARRAYS = ("ndarray", "NDArray", "array")
 #: Classes of Python and of its typing that no cell has as types of its own.
 _HINTS = frozenset(
     (
         *("str", "bytes", "bytearray", "list", "dict", "set", "frozenset", "tuple", "object", "Callable"),
         *("List", "Dict", "Set", "FrozenSet", "Sequence", "MutableSequence", "Iterable", "Iterator"),
         *("Collection", "Mapping", "MutableMapping", "DefaultDict", "Deque", "Counter", "Literal"),
-        *("Hashable", "Sized", "ArrayLike", "Number", "Real", "Integral"),
+        *("Hashable", "Sized", "ArrayLike", "Number", "Real", "Integral", *_ARRAYS),
     )
 )
 #: Those that mean something in a cell where they have brackets.
@@ -55,7 +58,7 @@ def _of_function(
         for each in definition.params
     ]
     result = definition.ret_type
-    if result is not None and _is_hint(ctx, result.expr, cell):
+    if result is not None and (_is_none(result.expr) or _is_hint(ctx, result.expr, cell)):
         result = None
 
     def inside(node: ast.Node) -> ast.Node:
@@ -84,7 +87,7 @@ def _is_hint(ctx: Elaboration, node: ast.Node, cell: tree.CellNode) -> bool:
     if parts is None:
         return False
     owner, inner = parts
-    if owner in cell.types or _DTYPES & find_mentioned_names(node):
+    if owner in (*_ARRAYS, *cell.types) or _DTYPES & find_mentioned_names(node):
         return False
     if owner in _HINTS - _OWN:
         return True
@@ -92,6 +95,10 @@ def _is_hint(ctx: Elaboration, node: ast.Node, cell: tree.CellNode) -> bool:
         return find_mentioned_names(node) <= _PLAIN | _HINTS
     is_open = owner in ("tuple", "Tuple") and any(isinstance(each, tree.EllipsisLiteral) for each in inner)
     return owner in (*_OWN, "|") and (is_open or any(_is_hint(ctx, each, cell) for each in inner))
+
+
+def _is_none(node: ast.Node) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _last_name(node: ast.Node) -> str:

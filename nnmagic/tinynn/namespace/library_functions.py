@@ -13,6 +13,9 @@ from nnmagic.tinynn.builtins.gradients import GRADIENTS
 from nnmagic.tinynn.calls.argument_binding import Builtin
 from nnmagic.tinynn.namespace.unsupported_functions import FUNCTIONS
 
+#: What a loop goes over, which other names may stand for: `prange = range` where numba is missing.
+_ITERATORS: tuple[type, ...] = (range, zip, enumerate, reversed)
+
 
 def own_name(value: object) -> tuple[str, str] | None:
     """Return the module and the bare name of what a cell has under its own name.
@@ -20,7 +23,7 @@ def own_name(value: object) -> tuple[str, str] | None:
     That is a function of Python's or of ``nnmagic.numpy``, or a transformation such as ``nnmagic.grad``; for
     others, None.
     """
-    if isinstance(value, BuiltinFunctionType):
+    if isinstance(value, BuiltinFunctionType) or (isinstance(value, type) and value in _ITERATORS):
         name = value.__name__
         return ("builtins", name) if vars(builtins).get(name) is value else None
     if isinstance(value, ModuleType) and value.__name__.startswith("nnmagic.numpy."):

@@ -7,6 +7,7 @@ import pytest
 
 import nnmagic
 from nnmagic import TinyNNError
+from tests.tinynn.cases import assert_as_in_python
 
 PROGRAMS = {
     "a module": "    import numpy as np\n    return np.exp(x) * np.pi\n",
@@ -61,3 +62,18 @@ def test_other_imports_are_refused(line: str) -> None:
     with pytest.raises(TinyNNError, match="`import` is not part of TinyNN") as caught:
         nnmagic.compile(f"def f(x: f32):\n    {line}\n    return x\n")
     assert len(caught.value.diagnostics) == 1
+
+
+def test_what_loops_go_over_may_have_other_names() -> None:
+    """As in ``except ImportError: prange = range``, where numba is missing."""
+    text = (
+        "def f(x):\n    s = 0.0\n    for i in prange(len(x)):\n        s += i * x[i]\n"
+        "    for i, (a, b) in counted(pairs(x, back(x))):\n        s += a * b - i\n    return s\n"
+    )
+    others = {"prange": range, "counted": enumerate, "pairs": zip, "back": reversed}
+    assert_as_in_python(text, np.arange(4.0), **others)
+
+
+def test_numbers_become_whole_as_numpys_do() -> None:
+    text = "def f(x):\n    return np.int64(2.7), np.int32(-2.7), np.int64(len(x) * 0.5), bool(np.bool_(3))\n"
+    assert_as_in_python(text, np.arange(5.0), np=np)

@@ -57,6 +57,7 @@ SIGNATURES = {
         "np.array(p), 'a'",
         ((1.0, 2.0), 3),
     ),
+    "arrays, by mistake": ("(x: np.array, i: int) -> float", "x[i]", (X, 1)),
     "a dataclass": ("(loan: Loan) -> float", "loan.rate * loan.months", (Loan(0.5, 3),)),
 }
 
