@@ -1,7 +1,7 @@
 """Drop the type hints of Python that tell a compiler nothing, such as ``str`` and ``list[float]``.
 
-``np.ndarray`` alone is one, and ``None`` as a result. A parameter with such a hint takes what each call
-gives, as one without a type.
+``np.ndarray`` alone is one of a parameter, and ``None`` of a result. A parameter with such a hint takes
+what each call gives, as one without a type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HINTS = frozenset(
         *("str", "bytes", "bytearray", "list", "dict", "set", "frozenset", "tuple", "object", "Callable"),
         *("List", "Dict", "Set", "FrozenSet", "Sequence", "MutableSequence", "Iterable", "Iterator"),
         *("Collection", "Mapping", "MutableMapping", "DefaultDict", "Deque", "Counter", "Literal"),
-        *("Hashable", "Sized", "ArrayLike", "Number", "Real", "Integral", *_ARRAYS),
+        *("Hashable", "Sized", "ArrayLike", "Number", "Real", "Integral"),
     )
 )
 #: Those that mean something in a cell where they have brackets.
@@ -53,8 +53,12 @@ def without_hints(ctx: Elaboration, cell: tree.CellNode) -> tree.CellNode:
 def _of_function(
     ctx: Elaboration, definition: tree.DefinitionNode, cell: tree.CellNode
 ) -> tree.DefinitionNode:
+
+    def is_hint(node: ast.Node) -> bool:
+        return _last_name(node) in _ARRAYS or _is_hint(ctx, node, cell)
+
     params = [
-        attr.evolve(each, ty=None) if each.ty is not None and _is_hint(ctx, each.ty.expr, cell) else each
+        attr.evolve(each, ty=None) if each.ty is not None and is_hint(each.ty.expr) else each
         for each in definition.params
     ]
     result = definition.ret_type
@@ -87,7 +91,7 @@ def _is_hint(ctx: Elaboration, node: ast.Node, cell: tree.CellNode) -> bool:
     if parts is None:
         return False
     owner, inner = parts
-    if owner in (*_ARRAYS, *cell.types) or _DTYPES & find_mentioned_names(node):
+    if owner in cell.types or _DTYPES & find_mentioned_names(node):
         return False
     if owner in _HINTS - _OWN:
         return True
