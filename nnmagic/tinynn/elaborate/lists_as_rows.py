@@ -76,6 +76,15 @@ def computed_items_as_rows(operand: v.Operand) -> v.Operand | None:
     return None if rows is None else replace(operand, value=rows)
 
 
+def known_tuples_as_rows(operand: v.Operand) -> v.Operand | None:
+    """Return a tuple of alike tuples of numbers as rows; None of anything else."""
+    value = operand.value
+    if not isinstance(value, v.TupleOf) or value.record is not None:
+        return None
+    rows = _tuples_as_rows(value.items, operand.span)
+    return None if rows is None else replace(operand, value=rows)
+
+
 def _tuples_as_rows(items: Sequence[v.Value], span: Span) -> v.ListOfRows | None:
     """Return a list of tuples of numbers as one of rows; None for other lists."""
     columns = meet_all(map(columns_of, items))

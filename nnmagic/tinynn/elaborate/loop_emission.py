@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from synr import ast
@@ -223,7 +223,12 @@ def _emit_function(ctx: Elaboration, whole: LoopToEmit, loop: LoopToEmit, first:
         if isinstance(value, v.Unassigned):
             whole.lost.add(name)
             ctx.loop_forms.lost[value] = (stmt, name)
-    whole.has_changing_shapes = has_shapes_of(body, carried.params)
+    known = [
+        param
+        for param, is_known in zip(carried.params, _known_starts(carried, bindings), strict=True)
+        if is_known
+    ]
+    whole.has_changing_shapes = has_shapes_of(body, known)
     note_growing_arrays(ctx, stmt, plans)
     attrs: dict[str, object] = {}
     if whole.reductions is not None:
@@ -300,6 +305,24 @@ def _start_arguments(carried: _Carried, bindings: v.Bindings, first: int) -> tup
             assert span is not None
             start += expressions(plan, bindings.locals[name], span)
     return tuple(start)
+
+
+def _known_starts(carried: _Carried, bindings: v.Bindings) -> Iterator[bool]:
+    """Yield for each parameter whether rounds that are written out may know the sizes that depend on it.
+
+    They cannot where a number or a size before the loop is known at run time only.
+    """
+    if carried.counter is not None:
+        yield True
+    for name, plan in carried.plans.items():
+        value = bindings.locals[name]
+        value = value.rows if isinstance(value, v.ListOfRows) else value
+        is_known = not isinstance(value, v.Computed) or (
+            all(isinstance(dim, int) for dim in value.type.shape)
+            if isinstance(value.type, TensorType) and value.type.shape
+            else isinstance(value.expr, ir.Constant)
+        )
+        yield from (is_known for _ in types_of(plan))
 
 
 def _elaborate_round(

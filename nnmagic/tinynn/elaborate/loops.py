@@ -22,7 +22,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import ExitKind, Terminator, e
 from nnmagic.tinynn.elaborate.growing_lists import room_for_rounds
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.list_items import forget_inner_lists, lists_to_index
-from nnmagic.tinynn.elaborate.lists_as_rows import computed_items_as_rows
+from nnmagic.tinynn.elaborate.lists_as_rows import computed_items_as_rows, known_tuples_as_rows
 from nnmagic.tinynn.elaborate.loop_emission import (
     LoopToEmit,
     emit_loop,
@@ -32,7 +32,13 @@ from nnmagic.tinynn.elaborate.loop_emission import (
 )
 from nnmagic.tinynn.elaborate.loop_forms import attempt_function, elaborate_by_cost, kinds_of_names
 from nnmagic.tinynn.elaborate.scheduled_loops import check_independent, nest, static_rounds
-from nnmagic.tinynn.elaborate.unrolling import MAX_UNROLLED, MAX_UNROLLED_OPERATORS, Rounds, try_unroll
+from nnmagic.tinynn.elaborate.unrolling import (
+    MAX_KNOWN_OPERATORS,
+    MAX_UNROLLED,
+    MAX_UNROLLED_OPERATORS,
+    Rounds,
+    try_unroll,
+)
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent
 from nnmagic.tinynn.operators.tables import keys_of_table
 from nnmagic.tinynn.syntax import tree
@@ -225,8 +231,10 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
     rounds = count(iterable)
     loop = LoopToEmit(stmt, iterable, rounds)
     if isinstance(rounds, int) and (has_known_items(iterable.value) or rounds == 0):
-        rows = computed_items_as_rows(iterable)
-        end = GivenUp.GIVEN_UP if rows is None else _elaborate_rows(ctx, loop, rows)
+        rows, most = computed_items_as_rows(iterable), MAX_UNROLLED_OPERATORS
+        if rows is None:
+            rows, most = known_tuples_as_rows(iterable), MAX_KNOWN_OPERATORS
+        end = GivenUp.GIVEN_UP if rows is None else _elaborate_rows(ctx, loop, rows, most)
         return _unroll_items(ctx, loop, rounds) if isinstance(end, GivenUp) else end
     if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
@@ -240,8 +248,13 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
     return elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
 
 
-def _elaborate_rows(ctx: Elaboration, loop: LoopToEmit, rows: v.Operand) -> Terminator | GivenUp | None:
-    """Elaborate a loop over items that are alike: unrolled if that is cheap, else as one over their rows."""
+def _elaborate_rows(
+    ctx: Elaboration, loop: LoopToEmit, rows: v.Operand, most: int
+) -> Terminator | GivenUp | None:
+    """Elaborate a loop over items that are alike: unrolled if that is cheap, else as one over their rows.
+
+    most: the operators of the unrolled loop.
+    """
     assert isinstance(loop.rounds, int)
     context = (id(loop.stmt), loop.rounds, kinds_of_names(ctx, loop.stmt))
     given_up = ctx.loop_forms.given_up
@@ -252,7 +265,7 @@ def _elaborate_rows(ctx: Elaboration, loop: LoopToEmit, rows: v.Operand) -> Term
 
     if context not in given_up:
         unrolled = partial(_for_rounds, ctx, loop, loop.rounds)
-        end = try_unroll(ctx, loop.stmt, unrolled, MAX_UNROLLED_OPERATORS, is_long=loop.is_long)
+        end = try_unroll(ctx, loop.stmt, unrolled, most, is_long=loop.is_long)
         if not isinstance(end, GivenUp):
             return end
         given_up[context] = 1

@@ -33,6 +33,9 @@ MAX_CHEAP_STATEMENTS = 5000
 #: The most operators of a loop that is unrolled although it could be a function.
 MAX_UNROLLED_OPERATORS = 32
 
+#: The same of a loop over tuples that are known, such as the neighbours of a cell.
+MAX_KNOWN_OPERATORS = 384
+
 _IN_ELSE = {ExitKind.BREAKS: ExitKind.BREAKS_OUTER, ExitKind.CONTINUES: ExitKind.CONTINUES_OUTER}
 
 _SEEN_OUTSIDE = {

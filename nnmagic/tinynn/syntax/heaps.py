@@ -6,19 +6,21 @@ import ast as py
 import textwrap
 from collections.abc import Callable, Iterator
 
-#: Moves an item down to a leaf, along the smaller children, and up again to its place, from ``top`` on.
+#: Moves a hole down to a leaf, along the smaller children, and up again to the place of what is to fill it,
+#: from ``top`` on.
 _SINK = """
 while 2 * {at} + 1 < len({heap}):
     {child} = 2 * {at} + 1
     if {child} + 1 < len({heap}) and not {heap}[{child}] < {heap}[{child} + 1]:
         {child} = {child} + 1
-    {heap}[{at}], {heap}[{child}] = {heap}[{child}], {heap}[{at}]
+    {heap}[{at}] = {heap}[{child}]
     {at} = {child}
 """
 _CLIMB = """
-while {at} > {top} and {heap}[{at}] < {heap}[({at} - 1) // 2]:
-    {heap}[{at}], {heap}[({at} - 1) // 2] = {heap}[({at} - 1) // 2], {heap}[{at}]
+while {at} > {top} and {moved} < {heap}[({at} - 1) // 2]:
+    {heap}[{at}] = {heap}[({at} - 1) // 2]
     {at} = ({at} - 1) // 2
+{heap}[{at}] = {moved}
 """
 
 
@@ -27,20 +29,22 @@ def _under(head: str, body: str) -> str:
 
 
 _CLIMB_TO_ROOT = _CLIMB.replace("{top}", "0")
-_TAKE = "{heap}[0], {heap}[-1] = {heap}[-1], {heap}[0]\n{item} = {heap}.pop()\n" + _under(
-    "if {heap}:", "{at} = {function}(0)" + _SINK + _CLIMB_TO_ROOT
+_TAKE = "{item} = {heap}.pop()\n" + _under(
+    "if {heap}:", "{moved}, {item} = {item}, {heap}[0]\n{at} = {function}(0)" + _SINK + _CLIMB_TO_ROOT
 )
 #: What each function does; ``item`` is its result. ``function`` is called with a number, which it gives back
 #: where it is the library's.
 _HEAPS = {
-    "heappush": "{heap}.append({new})\n{at} = {function}(len({heap}) - 1)" + _CLIMB_TO_ROOT,
+    "heappush": "{heap}.append({new})\n{at} = {function}(len({heap}) - 1)\n{moved} = {heap}[{at}]"
+    + _CLIMB_TO_ROOT,
     "heappop": _TAKE,
     "heapreplace": "if not {heap}:\n    raise IndexError('index out of range')\n{heap}.append({new})\n"
     + _TAKE,
     "heappushpop": "{item} = {new}\n"
     + _under("if {heap} and {heap}[0] < {item}:", "{heap}.append({item})\n" + _TAKE),
     "heapify": _under(
-        "for {top} in range({function}(len({heap}) // 2) - 1, -1, -1):", "{at} = {top}" + _SINK + _CLIMB
+        "for {top} in range({function}(len({heap}) // 2) - 1, -1, -1):",
+        "{at} = {top}\n{moved} = {heap}[{at}]" + _SINK + _CLIMB,
     ),
 }
 #: The functions that take another item, and those that have a result.
@@ -81,7 +85,7 @@ def gives_item(call: py.expr) -> bool:
 def heap_statements(call: py.Call, item: str | None, new_name: Callable[[str], str]) -> Iterator[py.stmt]:
     """Yield the statements that a call of `heapq` stands for; ``item``: the name of its result."""
     heap, *new = map(py.unparse, call.args)
-    names = {part: new_name(f"{part}_of_{heap}") for part in ("at", "child", "top")}
+    names = {part: new_name(f"{part}_of_{heap}") for part in ("at", "child", "top", "moved")}
     names["item"] = item or new_name(f"_item_of_{heap}")
     text = _HEAPS[heap_function(call)]
     yield from py.parse(
