@@ -54,6 +54,9 @@ for size in range(1, 2000):
 #: How many calls of known sizes are compiled in any case; the reference judges the others in a tenth of it.
 COMPILED = 3
 
+#: What builds these judges: the same loops, which LLVM need not optimise; that takes most of the time.
+plain_build = partial(build, target={"kind": "llvm", "opt-level": 0})
+
 #: How many processes share the operators.
 SHARES = 4
 
@@ -121,7 +124,7 @@ def interpret(module, entry):
     return run
 
 
-def run(call, values, judge=build):
+def run(call, values, judge=plain_build):
     return result(*prepare(call, judge), values)
 
 
