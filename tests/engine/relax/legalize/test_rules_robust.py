@@ -23,6 +23,7 @@ from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.relay.reference import RULES as REFERENCE
 from nnmagic.relay.types import AnyDim, TensorType
 from tests.child_process import run_python
+from tests.conftest import leave_unoptimized
 from tests.engine.calls import arrays, of_the_operators
 from tests.suites import sample
 
@@ -54,8 +55,6 @@ for size in range(1, 2000):
 #: How many calls of known sizes are compiled in any case; the reference judges the others in a tenth of it.
 COMPILED = 3
 
-#: What builds these judges: the same loops, which LLVM need not optimise; that takes most of the time.
-plain_build = partial(build, target={"kind": "llvm", "opt-level": 0})
 
 #: How many processes share the operators.
 SHARES = 4
@@ -89,6 +88,13 @@ def at_the_end_of_a_page(value, kept):
     actual = np.frombuffer(memory, value.dtype, value.size, pages - value.nbytes).reshape(value.shape)
     actual[...] = value
     return actual
+
+
+def plain_build(module, entry):
+    """What a program of known sizes judges with: its loops, which LLVM need not optimise."""
+    with pytest.MonkeyPatch.context() as changes:
+        leave_unoptimized(changes)
+        return build(module, entry)
 
 
 def prepare(call, build_executable=build):
