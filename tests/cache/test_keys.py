@@ -339,7 +339,7 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of nnmagic, and beside it the cache of a kernel that compiled, in which another one finds that."""
+    """A copy of nnmagic, and the cache of a kernel, in which another one finds what it compiled."""
     path = tmp_path_factory.mktemp("installed")
     shutil.copytree(PACKAGE, path / "copy" / "nnmagic")
     environment = {"NNMAGIC_CACHE_DIR": str(path / "cache")}
