@@ -241,7 +241,7 @@ def _engine(request):
             for function in (nnmagic.compile, nnmagic.from_onnx):
                 changes.setitem(function.__wrapped__.__kwdefaults__, "engine", "numpy")
         if not _is_optimized(request.node):
-            _leave_unoptimized(changes)
+            leave_unoptimized(changes)
         yield
 
 
@@ -254,7 +254,7 @@ def _is_optimized(item):
     return is_drawn or item.get_closest_marker("optimized") is not None
 
 
-def _leave_unoptimized(changes):
+def leave_unoptimized(changes):
     """Keep LLVM from optimising, which takes six sevenths of its time; its input stays the same."""
     made_of, compiler = environment(), "compiler of nnmagic"  # a key of the caches: they keep the kinds apart
     changes.setitem(made_of, compiler, f"{made_of[compiler]}, unoptimized")

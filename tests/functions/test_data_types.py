@@ -105,7 +105,7 @@ def test_long_lists_are_values_like_others(List: DataType, total: CompiledFuncti
 
 
 #: Deep enough to end a process whose C code descends.
-DEPTH = 100_000 if FULL else 20_000
+DEPTH = 50_000 if FULL else 20_000
 
 DEEP = """
 class Pair:

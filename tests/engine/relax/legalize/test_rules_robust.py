@@ -23,6 +23,7 @@ from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.relay.reference import RULES as REFERENCE
 from nnmagic.relay.types import AnyDim, TensorType
 from tests.child_process import run_python
+from tests.conftest import leave_unoptimized
 from tests.engine.calls import arrays, of_the_operators
 from tests.suites import sample
 
@@ -53,6 +54,7 @@ for size in range(1, 2000):
 
 #: How many calls of known sizes are compiled in any case; the reference judges the others in a tenth of it.
 COMPILED = 3
+
 
 #: How many processes share the operators.
 SHARES = 4
@@ -88,6 +90,13 @@ def at_the_end_of_a_page(value, kept):
     return actual
 
 
+def plain_build(module, entry):
+    """What a program of known sizes judges with: its loops, which LLVM need not optimise."""
+    with pytest.MonkeyPatch.context() as changes:
+        leave_unoptimized(changes)
+        return build(module, entry)
+
+
 def prepare(call, build_executable=build):
     """The parameters and the executable of a call."""
     try:
@@ -121,7 +130,7 @@ def interpret(module, entry):
     return run
 
 
-def run(call, values, judge=build):
+def run(call, values, judge=plain_build):
     return result(*prepare(call, judge), values)
 
 

@@ -38,8 +38,8 @@ class ProgramKernel(Kernel):
         return [(tuple(int(dim) for dim in buffer.ty.shape), str(buffer.ty.dtype)) for buffer in self.buffers]
 
 
-def program_kernels(typed, target=None):
-    """The kernels of a typed module by name, in their order."""
+def program_kernels(typed, target=None, *, is_optimized=True):
+    """The kernels of a typed module by name, in their order; LLVM need not optimise their loops."""
     loader.ensure()
     resolved = resolve_target(target, 3)
     with relax_pipeline.COMPILING, resolved, tvm.transform.PassContext():
@@ -47,7 +47,8 @@ def program_kernels(typed, target=None):
         fused = relax_pipeline.fuse_kernels(lowered, resolved, 3)
         kernels = [each for each in fused.functions_items() if isinstance(each[1], tirx.PrimFunc)]
         prepared = list(kernel_preparation.prepare_kernels(kernels, resolved, 3))
-    return {var.name_hint: ProgramKernel(function, resolved) for var, function in prepared}
+    compiled_for = resolved if is_optimized else tvm.target.Target({**resolved.export(), "opt-level": 0})
+    return {var.name_hint: ProgramKernel(function, compiled_for) for var, function in prepared}
 
 
 def with_named_sizes(text, *names):
