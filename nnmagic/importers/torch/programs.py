@@ -22,7 +22,7 @@ from nnmagic.importers.torch.listing import graph_listing
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.random_numbers import RandomCall, draw_outside
 from nnmagic.importers.torch.tensors import dim_of, expression_of
-from nnmagic.importers.torch.views import StridedLayout, layout_of, offset_of, name_storages, split_views
+from nnmagic.importers.torch.views import StridedLayout, layout_of, name_storages, offset_of, split_views
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.traverse import post_order

@@ -182,8 +182,12 @@ def offset_of(node: FxNode) -> Any:
     aten = torch.ops.aten
 
     traced = node.meta["val"].storage_offset()
-    if node.target in (aten.select_scatter.default, aten.slice_scatter.default, aten.diagonal_scatter.default):
-        return offset_of(node.args[0])  # type: ignore[arg-type]  # a node
+    if node.target in (
+        aten.select_scatter.default,
+        aten.slice_scatter.default,
+        aten.diagonal_scatter.default,
+    ):
+        return offset_of(node.args[0])
     if not is_view(node) or node.target is operator.getitem:
         return traced
     base = node.all_input_nodes[0]
