@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,9 +22,29 @@ def shrink(fault: Fault, judges: Sequence[str], seconds: float = 60.0) -> Fault:
     """Return the same fault of a program from which nothing can be left out, as far as there is time."""
 
     def find(program: Program) -> Fault | None:
-        return next((each for each in judge(program, judges).faults if each.kind == fault.kind), None)
+        with _interrupted_after(10):  # a loop whose counter was left out
+            return next((each for each in judge(program, judges).faults if each.kind == fault.kind), None)
 
     return shrink_with(fault, find, seconds)
+
+
+@contextlib.contextmanager
+def _interrupted_after(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError where the body takes longer, in the main thread of systems that have signals."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def shrink_with(fault: Fault, find: Finder, seconds: float = 60.0) -> Fault:

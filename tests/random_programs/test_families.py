@@ -28,6 +28,7 @@ INTERPRETED = {
     "graphs": ("reference",),
     "language": ("module", "numpy"),
     "parallel_loops": ("races",),
+    "python": ("numpy",),
     "relay": ("reference",),
     "sized_nests": ("numpy",),
     "tensors": ("steps of numpy",),
@@ -43,6 +44,7 @@ SEARCHED = {
     "graphs": 5,
     "language": 3,
     "parallel_loops": 10,
+    "python": 3,
     "relay": 3,
     "sized_nests": 1,
     "tensors": 2,
@@ -56,6 +58,7 @@ DEFAULT = {
     "gradients": 2,
     "language": 4,
     "parallel_loops": 50,
+    "python": 2,
     "tensors": 8,
 }
 #: Programs that are compiled in less than a second of the processor.

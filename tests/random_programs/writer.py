@@ -308,6 +308,12 @@ class Writer:
         self.pending.append((name := self.labels[label], kind, ""))
         return name
 
+    def hole_kept(self, kinds: str) -> str:
+        """A name that the block below may not change, since the header goes over it."""
+        name = self.hole_name(kinds)
+        self.pending.append((name, self.env.values[name].kind, "fixed"))
+        return name
+
     def hole_counter(self, kind: str) -> str:
         """A new name that the block below may not assign."""
         self.pending.append((name := self.new("c"), kind, "fixed"))

@@ -22,7 +22,7 @@ from nnmagic.importers.torch.listing import graph_listing
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.random_numbers import RandomCall, draw_outside
 from nnmagic.importers.torch.tensors import dim_of, expression_of
-from nnmagic.importers.torch.views import StridedLayout, layout_of, name_storages, split_views
+from nnmagic.importers.torch.views import StridedLayout, layout_of, name_storages, offset_of, split_views
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.structure.traverse import post_order
@@ -163,7 +163,7 @@ class _Importer:
     def layout(self, node: Node) -> StridedLayout | None:
         """Return how torch's result of a node lies in memory; None if as arrays do."""
         try:
-            return layout_of(node.meta["val"], self.graphs.labels)
+            return layout_of(node.meta["val"], self.graphs.labels, offset_of(node))
         except UnsupportedError as error:
             self.graphs.problems.add(f"the output {node.name!r}", place_of(node), error)
             return None

@@ -172,8 +172,34 @@ class StridedLayout:
         return result.set_(dense.untyped_storage(), 0, shape, strides)
 
 
-def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> StridedLayout | None:
-    """Return how a traced tensor lies in memory; None if as arrays do. Raises UnsupportedError."""
+def offset_of(node: FxNode) -> Any:
+    """Return where a node's tensor begins in its storage under eager torch.
+
+    What `select_scatter` and its kind give begins where the operand does; the traced copy begins at 0.
+    """
+    import torch
+
+    aten = torch.ops.aten
+
+    traced = node.meta["val"].storage_offset()
+    if node.target in (
+        aten.select_scatter.default,
+        aten.slice_scatter.default,
+        aten.diagonal_scatter.default,
+    ):
+        return offset_of(node.args[0])
+    if not is_view(node) or node.target is operator.getitem:
+        return traced
+    base = node.all_input_nodes[0]
+    return traced + offset_of(base) - base.meta["val"].storage_offset()
+
+
+def layout_of(traced: torch.Tensor, labels: dict[str, str], offset: Any = None) -> StridedLayout | None:
+    """Return how a traced tensor lies in memory; None if as arrays do. Raises UnsupportedError.
+
+    ``offset``: where it begins in its storage, if that is not as it was traced.
+    """
+    offset = traced.storage_offset() if offset is None else offset
     sizes, strides = _hints(traced)
     known = tuple(item if isinstance(item, int) else ANY for item in traced.stride())
     if None in sizes or None in strides or 0 in sizes:
@@ -184,12 +210,11 @@ def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> StridedLayout | N
         steps[axis] = step
         step *= sizes[axis]
     differ = {axis for axis, step in steps.items() if strides[axis] != step}
-    if not _hint(traced.storage_offset()) and all(sizes[axis] == 1 for axis in differ):
+    if not _hint(offset) and all(sizes[axis] == 1 for axis in differ):
         return StridedLayout(order, known) if differ or order != (*range(traced.ndim),) else None
     length = traced.untyped_storage().nbytes() // traced.element_size()
-    offset, length, *steps_of = (
-        dim_of(item, labels) for item in (traced.storage_offset(), length, *traced.stride())
-    )
+    length += offset - traced.storage_offset()
+    offset, length, *steps_of = (dim_of(item, labels) for item in (offset, length, *traced.stride()))
     if ANY in (offset, length, *steps_of):
         raise UnsupportedError(
             "a result with gaps in its memory must have fixed sizes", "call .contiguous() on the result"

@@ -172,8 +172,6 @@ def _gather(types: Sequence[Type], attrs: Attrs) -> TensorType:
         if index != axis:
             message = "data and indices differ on another axis than the given one"
             rel.require_same(have, want, message, 0, 1, attr="axis")
-    if indices.shape[axis] == 0:
-        raise RelationError("the indices are empty along the axis", 1, attr="axis")
     return TensorType(indices.shape, data.dtype)
 
 

@@ -331,6 +331,16 @@ def _as_list(operands: Sequence[v.Operand]) -> v.ListOfRows | None:
     """Return the list of as many numbers or rows as only the call knows; None for any other list."""
     if len(operands) != 1:
         return None
+    match operands[0].value:
+        case v.Zipped(word="reversed", parts=(only,)) if isinstance(count(only), v.Computed):
+            whole = only.value if isinstance(only.value, v.ListOfRows) else _as_list([only])
+            if whole is None or whole.is_table:
+                return None
+            rows = BUILTINS["flip"].call(
+                [replace(only, value=whole.rows), v.Operand(v.Known(0), only.span)], only.span
+            )
+            assert isinstance(rows, v.Computed)
+            return replace(whole, rows=replace(rows, weak=whole.rows.weak), is_row=False)
     array = range_as_array(operands[0])
     if not isinstance(array.value, v.Computed) or not isinstance(count(array), v.Computed):
         return None

@@ -112,7 +112,8 @@ def arguments_of(call: py.Call, function: py.FunctionDef) -> dict[str, py.expr]:
     for name in parameter_names(function):
         if name not in given:
             default = defaults.get(name)
-            if not isinstance(default, py.Constant):
+            number = default.operand if isinstance(default, py.UnaryOp) else default  # -1, too
+            if default is None or not isinstance(number, py.Constant):
                 raise StaysCallError
             given[name] = default
     return given

@@ -341,10 +341,10 @@ class _Writer:
             return None
         if call.func.id in _bound_between(caller, function):
             return None
-        arguments = function.node.args
-        if arguments.vararg or arguments.kwarg or function.node.decorator_list:
+        taken = function.node.args
+        if taken.vararg or taken.kwarg or function.node.decorator_list:
             return None
-        hints = [each.annotation for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        hints = [each.annotation for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
         if not all(each is None or is_hint(each) for each in (*hints, function.node.returns)):
             return None
         if not function.is_nested:
@@ -368,11 +368,11 @@ class _Writer:
             if isinstance(each.args[0], py.Name)
         }
         lists, ragged = names_of_kind(caller.node, is_container), names_of_kind(caller.node, holds_containers)
-        given = [
-            (name, argument)
-            for name, argument in arguments_of(call, node).items()
-            if isinstance(argument, py.Name)
-        ]
+        try:
+            arguments = arguments_of(call, node)
+        except StaysCallError:
+            return None
+        given = [(name, each) for name, each in arguments.items() if isinstance(each, py.Name)]
         changed = changed_names(node) & parameters
         if any((name in changed and each.id in lists) or each.id in ragged | objects for name, each in given):
             return function

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast as py
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from nnmagic.tinynn.syntax.inlined_calls import with_inlined_calls
-from nnmagic.tinynn.syntax.name_scopes import own_nodes
+from nnmagic.tinynn.syntax.name_scopes import Renamed, names_in, own_nodes
 from nnmagic.tinynn.syntax.written_code import statements_at
 
 #: What is between the name of a class and that of a method in the name of a function.
@@ -31,17 +31,26 @@ def with_plain_objects(body: Sequence[py.stmt]) -> list[py.stmt]:
     objects = dict[str, dict[str, str]]()
     for stmt in (*functions, *rest):
         if isinstance(stmt, py.FunctionDef):
-            objects[stmt.name] = _objects_of(stmt, classes)
+            found = _objects_of(stmt, classes)
+            # An object has a name of its own in a caller where the call is written out.
+            elsewhere = set[str]().union(*(names_in(other) for other in rest if other is not stmt))
+            names = {name: f"{name}_of_{stmt.name}" for name in found.keys() & elsewhere}
+            Renamed(names).visit(stmt)
+            objects[stmt.name] = {names.get(name, name): kind for name, kind in found.items()}
             _Calls(objects[stmt.name], classes).visit(stmt)
+    before = {stmt.name: names_in(stmt) for stmt in (*functions, *rest) if isinstance(stmt, py.FunctionDef)}
+    called = set[str]().union(*map(names_in, rest))
     written = with_inlined_calls([*functions, *rest], always={each.name for each in functions})
     written = [stmt for stmt in written if _OF not in getattr(stmt, "name", "")]
     mentioned = {node.id for stmt in written for node in py.walk(stmt) if isinstance(node, py.Name)}
     kept: list[py.stmt] = []
     for stmt in written:
         if isinstance(stmt, py.FunctionDef):
-            if _changes_attributes(stmt, set(objects[stmt.name])) and stmt.name not in mentioned:
+            changed, own = _with_changed_attributes(stmt), objects[stmt.name].keys()
+            if changed & before[stmt.name] - own and stmt.name in called - mentioned:
                 continue  # a helper, whose calls are all written out
-            if not _write_attributes(stmt, set(objects[stmt.name])):
+            # What the calls that are written out have made is an object, too.
+            if not _write_attributes(stmt, own | changed - before[stmt.name]):
                 return with_inlined_calls(body)
         kept.append(stmt)
     if mentioned & {*classes, *(each.name for each in functions)}:
@@ -148,16 +157,17 @@ class _Calls(py.NodeTransformer):
         return node
 
 
-def _changes_attributes(function: py.FunctionDef, objects: set[str]) -> bool:
-    """Return whether a function assigns attributes of what it is given."""
-    for node in py.walk(function):
+def _with_changed_attributes(function: py.FunctionDef) -> set[str]:
+    """Return the names of whose objects a function assigns attributes."""
+    names = set[str]()
+    for node in own_nodes(function.body):
         match node:
-            case py.Attribute(value=py.Name(id=name), attr=word, ctx=py.Store()) if name not in objects:
-                return word != "shape"
-    return False
+            case py.Attribute(value=py.Name(id=name), attr=word, ctx=py.Store()) if word != "shape":
+                names.add(name)
+    return names
 
 
-def _write_attributes(function: py.FunctionDef, objects: set[str]) -> bool:
+def _write_attributes(function: py.FunctionDef, objects: Set[str]) -> bool:
     """Write the attributes of objects as names; return whether nothing else of the objects is used."""
     taken = {node.id for node in py.walk(function) if isinstance(node, py.Name)}
     names = dict[tuple[str, str], str]()

@@ -43,6 +43,18 @@ PAST_FAILURES = {
 }
 #: Programs of other arguments.
 OTHER_FAILURES = {
+    "what is changed begins where the argument does, in a storage of a dynamic size": """
+def arguments(n):
+    whole = torch.arange(2.0 * n)
+    return [whole, whole[1::2]]
+def f(a0, a1):
+    a1.view(-1)[1].add_(3)
+    b = a1[1:]
+    b[:1].mul_(2)
+    return a1.view(-1), b.view(-1), a0
+dynamic = True
+grad = False
+""",
     "the memory that arguments share has another size": """
 def arguments(n):
     whole = torch.arange(4.0 * n)

@@ -14,6 +14,7 @@ NAMES = (
     "graphs",
     "language",
     "parallel_loops",
+    "python",
     "relay",
     "sized_nests",
     "tensors",

@@ -20,6 +20,63 @@ import nnmagic
 
 #: A cell, and a call of its function.
 PROGRAMS = {
+    "an object of a function that another one calls": (
+        """
+        class Tally:
+            def __init__(self, start):
+                self.value = start
+            def add(self, v):
+                self.value += v
+        def doubled(x):
+            tally = Tally(x)
+            tally.add(x)
+            return tally.value
+        def unused(x):
+            return x
+        def f(x):
+            tally = Tally(1)
+            return doubled(x) + tally.value
+        """,
+        "f(3)",
+    ),
+    "a list that a function with a default of -1 is given": (
+        """
+        def changed(rows, by=-1):
+            rows.append(by)
+            return len(rows)
+        def f(x):
+            rows = [x]
+            count = changed(rows)
+            return count, rows
+        """,
+        "f(3)",
+    ),
+    "a call whose default is computed": (
+        """
+        def first(items, default=(0 - 1)):
+            return items[0]
+        def f(x):
+            rows = [x]
+            rows.append(2)
+            return first(rows)
+        """,
+        "f(3)",
+    ),
+    "the items of a list that grew from the last to the first": (
+        """
+        def f(x):
+            rows = [v for v in range(x) if v % 2]
+            return list(reversed(rows)), list(reversed(range(x)))
+        """,
+        "f(6)",
+    ),
+    "nothing is sorted by two keys": (
+        """
+        def f(x):
+            return sorted([v for v in range(x)], key=lambda v: (v % 3, v))
+        """,
+        "f(0)",
+    ),
     "a count that is read before a call changes it": (
         """
         def f(x):
