@@ -118,8 +118,8 @@ TABLE = "table"
 NUMBERS = "numbers"
 
 #: The name of a record of the rows of a Python list of numbers; its only name says what the items are:
-#: NUMBERS, "scalars" of NumPy, "lists" of numbers, or "tuples" of numbers, with the dtype of each,
-#: in brackets those of tuples inside.
+#: NUMBERS, "scalars" of NumPy, "lists" of numbers, "shared" ones that may have other names, or "tuples" of
+#: numbers, with the dtype of each, in brackets those of tuples inside.
 LIST = "list"
 
 #: The name of a record of the items of any other Python list.

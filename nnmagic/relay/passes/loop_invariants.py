@@ -137,14 +137,17 @@ def _transpose_matrices(function: ir.Function, name: str) -> tuple[ir.Function, 
 
 
 def _multiplies_column(call: ir.Call) -> bool:
-    """Return whether a call is the product of a matrix with a column, of known sizes and of one dtype."""
+    """Return whether a call multiplies a matrix with a column, of known sizes, not empty, of one dtype."""
     if not isinstance(call.op, ir.OpRef) or call.op.name != "nn.matmul":
         return False
     if any(call.attrs[name] for name in ("out_dtype", "transpose_a", "transpose_b")):
         return False
     matrix, column = (arg.inferred_tensor for arg in call.args)
     return (
-        column.shape[1] == 1 and matrix.dtype == column.dtype and None not in map(_size_of, (matrix, column))
+        column.shape[1] == 1
+        and matrix.dtype == column.dtype
+        and None not in map(_size_of, (matrix, column))
+        and 0 not in matrix.shape  # a reshape takes 0 for the size that there was
     )
 
 

@@ -99,9 +99,15 @@ def add_up_items(sum_of_tensor: Builtin) -> Builtin:
 
     def apply_to(call: Arguments) -> v.Value:
         items = call.given["a"]
-        if not isinstance(items.value, v.TupleOf) or set(call.given) != {"a"} or _is_static(items.value):
+        start = call.given.get("axis", v.Operand(v.Known(0), call.span))
+        has_start = isinstance(start.value, v.TupleOf) or not any(
+            isinstance(item, v.TupleOf) for item in getattr(items.value, "items", ())
+        )
+        is_plain = set(call.given) == {"a"} and not _is_static(items.value)
+        is_started = set(call.given) == {"a", "axis"} and has_start and not start.keyword
+        if not isinstance(items.value, v.TupleOf) or not (is_plain or is_started):
             return sum_of_tensor.apply(call)
-        total: v.Value = v.Known(0)
+        total = start.value
         try:
             for item in items.value.items:
                 lhs, rhs = v.Operand(total, items.span), v.Operand(item, items.span)
@@ -194,6 +200,9 @@ def choose_by_key(extreme: Builtin) -> Builtin:
             return v.LoopCall("text", (items, call.given["default"], key), text=text)
         if "key" in call:
             return by_keys(call, items, "")
+        if isinstance(items.value, v.Zipped) and not {"axis", "keys"} & set(call.given):
+            text = f"def f(items):\n    return {call.name}([item for item in items])\n"
+            return v.LoopCall("text", (items,), text=text)
         if "keys" not in call and (tuples := _tuples_in(call)) is not None:
             return apply_to(replace(call, given={"a": tuples, "keys": tuples}))
         if "keys" not in call:

@@ -98,7 +98,7 @@ def _columns(operand: v.Operand) -> tuple[v.Operand, ...] | None:
     """Return what is zipped, or the columns of known tuples of numbers, each with a dtype; else None."""
     value = operand.value
     if isinstance(value, v.Zipped):
-        return value.parts if value.word == "zip" else None
+        return value.parts if value.word in ("zip", "values") else None
     rows = (
         [item for item in value.items if isinstance(item, v.TupleOf)] if isinstance(value, v.TupleOf) else []
     )

@@ -158,11 +158,12 @@ def _apply(
 def list_as_record(value: v.Value, span: Span) -> v.Value:
     """Return a list of rows as the record that a parameter of a function is; any other value as it is."""
     match value:
-        case v.ListOfRows(rows=rows, is_table=is_table, columns=columns):
+        case v.ListOfRows(rows=rows, is_table=is_table, columns=columns, is_shared=is_shared):
             words = list(_words_of(columns))
-            if "" in words:
+            if "" in words or is_table > 1:  # a record says of no lists in lists
                 return value
             kind = "lists" if is_table else ty.NUMBERS if rows.weak else "scalars"
+            kind = "shared" if is_shared else kind
             kind = " ".join(["tuples", *words]) if words else kind
             record = ty.RecordType((rows.type,), ty.LIST, (kind,))
             whole = v.Computed(ir.Tuple((rows.expr,), span=span), record)

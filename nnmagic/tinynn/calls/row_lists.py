@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from nnmagic.diagnostics import Span
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.symbolic_sizes import shape_of
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.operator_calls import apply
+from nnmagic.tinynn.values.symbolic_sizes import number_of, shape_of, size_along
 
 Builtins: TypeAlias = "Mapping[str, v.BuiltinFunction]"
 
@@ -42,14 +45,51 @@ def call_with_rows(
         are_lists = all(isinstance(each.value, v.ListOfRows | v.TupleOf) for each in operands)
         if of_tuples or of_lists if of_items else are_lists:
             return builtin.call(list(operands), span)
+    if builtin is builtins["sum"] and isinstance(first.value, v.ListOfRows):
+        total = _sum(first, more, builtin, span, builtins)
+        if total is not None:
+            return total
     if of_items and isinstance(first.value, v.ListOfRows) and _rank(first.value) > 1:
         message = f"{builtin.name} of a list of tensors goes over the items"
         hint = f"write np.stack(items).{builtin.name}(axis=0), or over all elements .{builtin.name}()"
         raise v.RefusalError(message, first.span, hint=hint)
+    if of_items and builtin.name in ("max", "min") and isinstance(first.value, v.ListOfRows):
+        operands = [replace(first, value=_with_items(first.value, builtin.name, span))]
     as_rows = _numbers if of_items else v.rows_of_list
     return builtin.call(
         [v.Operand(as_rows(operand.value), operand.span, operand.keyword) for operand in operands], span
     )
+
+
+def _with_items(items: v.ListOfRows, word: str, span: Span) -> v.ListOfRows:
+    """Return a list of numbers; the program raises ValueError where it has none, as Python does."""
+    size = number_of(size_along(items.rows, 0, span), span)
+    some = apply("greater", span, size, number_constant(0, "int64", span))
+    message = f"{word}() iterable argument is empty"
+    rows = apply("python.require", span, items.rows, some, message=message)
+    return replace(items, rows=replace(rows, weak=items.rows.weak))
+
+
+def _sum(
+    items: v.Operand, more: Sequence[v.Operand], builtin: v.BuiltinFunction, span: Span, builtins: Builtins
+) -> v.Value | None:
+    """Return Python's sum of lists, of arrays, and from a start; None of others. Raises RefusalError."""
+    value, numbers = items.value, replace(items, value=v.rows_of_list(items.value))
+    assert isinstance(value, v.ListOfRows)
+    start = more[0].value if len(more) == 1 and more[0].keyword is None else None
+    if value.is_table and start == v.TupleOf(()):
+        flat = v.dynamic(builtins["ravel"].call([numbers], span))
+        return v.ListOfRows(replace(flat, weak=value.rows.weak))
+    if isinstance(start, v.TupleOf | v.ListOfRows):
+        raise v.RefusalError(
+            "sum of these items and a list", span, hint="join them in a loop, as in made += items"
+        )
+    if start is not None and _rank(value) == 1:
+        parts = v.TupleOf((start, builtin.call([replace(items, value=value.rows)], span)))
+        return builtin.call([v.Operand(parts, span)], span)
+    if not more and not value.is_table and not value.columns and _rank(value) > 1:
+        return builtin.call([numbers, v.Operand(v.Known(0), span, "axis")], span)
+    return None
 
 
 def _numbers(value: v.Value) -> v.Value:

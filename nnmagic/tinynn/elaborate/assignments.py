@@ -164,7 +164,9 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
         ctx.updating = outer
     if not v.is_failed(value.value):
         sign = f"{SIGNS[stmt.rhs.func_name.name]}="
-        if isinstance(before, v.ListOfRows) or (isinstance(before, v.TupleOf) and before.written == "list"):
+        if isinstance(before, v.ListOfRows) or (
+            isinstance(before, v.TupleOf) and before.written in ("list", "held")
+        ):
             check_holders(ctx, name, before, span)
         value = keep_shape(sign, before, check_update(sign, before, value))
         _warn_of_parameter(ctx, sign, name, before, span)

@@ -67,6 +67,9 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> v.Value:
                 return columns_of_rows(operand.value, ctx.span(expr.span))
     since = len(ctx.changed_by_calls)
     operands = evaluate_operands(ctx, expr.params)
+    is_zip = callee.value == v.BuiltinName(ITERATION["zip"])
+    if is_zip and len(operands) == 1 and isinstance(operands[0].value, v.TupleOf):  # not of its items
+        operands = [replace(operands[0], value=v.TupleOf((operands[0].value,)))]
     for key, value in expr.keyword_params.items():
         operands.append(v.Operand(ctx.evaluate(value), ctx.span(value.span), key.value))
     check_operands(ctx, (callee, *operands), since)
@@ -297,6 +300,8 @@ def _call_builtin(
         operands = list(map(keys_of_table, operands))
     if builtin.name in OVER_ITEMS:
         operands = list(map(keys_of_entries, operands))
+    if builtin is BUILTINS["sum"] and isinstance(operands[0].value, v.TupleOf | v.ListOfRows):
+        operands = [replace(each, keyword=None) if each.keyword == "start" else each for each in operands]
     if builtin is ITERATION["list"] and (made := _as_list(operands)) is not None:
         return made
     if any(isinstance(operand.value, v.ListOfRows) for operand in operands):

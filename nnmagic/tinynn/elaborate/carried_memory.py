@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 
-from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.context import HELD, Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import BlockExit
 from nnmagic.tinynn.elaborate.shared_memory import LoopMemory
 from nnmagic.tinynn.values import values as v
@@ -62,6 +62,7 @@ def _widen_lists(
         }
         others = {name: value for name, value in before.locals.items() if name not in carried}
         for name, value in left.items():
+            lists[name] = lists.get(name, frozenset()) | (ctx.identities(value) & {HELD})
             for other, held in {**others, **left}.items():
                 if other != name and isinstance(held, _LIST) and ctx.holds(value, held):
                     token = (

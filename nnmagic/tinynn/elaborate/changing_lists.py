@@ -189,7 +189,8 @@ def _example_of_rows(
     if isinstance(value, v.TupleOf):
         return growing_lists.first_example(ctx, growth, span)
     assert isinstance(value.rows.type, TensorType)
-    growth.columns = growth.columns or value.columns
+    growth.columns, growth.is_table = growth.columns or value.columns, max(growth.is_table, value.is_table)
+    growth.is_shared |= value.is_shared
     return growing_lists.example_of(ctx, growth, TensorType(value.rows.type.shape[1:], value.rows.type.dtype))
 
 
@@ -253,7 +254,8 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
     if expr.kind in ("taken", "left"):
         (value,) = values
         if expr.kind == "left" and isinstance(value, v.ListOfRows):  # as before, without some
-            value = replace(value, columns=value.columns or growth.columns)
+            columns = value.columns or growth.columns
+            value = replace(value, is_table=max(value.is_table, growth.is_table), columns=columns)
         return _take(ctx, growth, v.Operand(value, span))
     rows, *others = map(v.rows_of_list, values)
     if not isinstance(rows, v.Computed):  # in a trial, before an item says of what type they are
@@ -281,7 +283,7 @@ def elaborate_list_part(ctx: Elaboration, expr: tree.ListPart) -> v.Value:
             begin, end = others
             live = _first_rows(rows, begin, end, span)
             ctx.memory.hold(live.expr, ctx.memory.of_expr(rows.expr))
-            whole = v.ListOfRows(live, columns=growth.columns)
+            whole = v.ListOfRows(live, growth.is_table, columns=growth.columns, is_shared=growth.is_shared)
             if expr.kind == "whole":
                 own = growing_lists.whole_list(ctx, growth)
                 ctx.merged_lists[id(whole)] = (whole,), frozenset((id(whole), own))
@@ -352,7 +354,8 @@ def _take(ctx: Elaboration, growth: Growth, given: v.Operand) -> v.Value:
         tensor = v.rows_of_list(example)
         if isinstance(tensor, v.Computed) and isinstance(tensor.type, TensorType):
             growth.type = growth.type or TensorType(tensor.type.shape[1:], tensor.type.dtype)
-            growth.columns = own.columns
+            growth.columns, growth.is_table = own.columns, own.is_table
+            growth.is_shared |= own.is_shared
             return example
         return v.FAILED if growth.type is None else growing_lists.example_of(ctx, growth, growth.type)
     if isinstance(value, v.ListOfRows):

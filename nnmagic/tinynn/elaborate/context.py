@@ -27,6 +27,9 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import source_text
 
+#: An identity of all lists that tables hold, of which a change is one of the table.
+HELD = "held by a table"
+
 
 class WorkLimitError(Exception):
     """A cell that would take too long to compile; reported where the function begins."""
@@ -70,6 +73,10 @@ class Growth:
     type: TensorType | None = None
     #: Of a list of tuples: what they have at each place.
     columns: v.Columns = ()
+    #: How deep the items are lists: 0 of arrays, 1 of lists of numbers or of arrays.
+    is_table: int = 0
+    #: Whether these lists may have other names.
+    is_shared: bool = False
     #: Whether a trial is finding the type.
     is_tried: bool = True
 
@@ -258,6 +265,8 @@ class Elaboration:
             isinstance(merged, v.TupleOf) and merged.written != "tuple"
         ):
             identities = tokens.union(*map(self.identities, values))
+            for value in values if isinstance(merged, v.TableOf) else ():
+                self.hold_lists(value)
             self.merged_lists[id(merged)] = (merged, *values), identities | {id(merged)}
         for index, part in enumerate(merged.items if isinstance(merged, v.TupleOf) else ()):
             tuples = [value.items for value in values if isinstance(value, v.TupleOf)]
@@ -265,8 +274,34 @@ class Elaboration:
 
     def identities(self, value: v.Value) -> frozenset[object]:
         """Return the identities of the lists that a value may be, with its own."""
-        _, identities = self.merged_lists.setdefault(id(value), ((value,), frozenset[object]((id(value),))))
-        return identities
+        own = {id(value), *([HELD] if getattr(value, "written", "") == "held" else ())}
+        return self.merged_lists.setdefault(id(value), ((value,), frozenset(own)))[1]
+
+    def takes_named(self, value: v.Value) -> bool:
+        """Return whether lists in a value may have other names, where a list of rows takes them."""
+        if isinstance(value, v.TupleOf) and (value.record is not None or value.written == "tuple"):
+            return any(map(self.takes_named, value.items))
+        if not isinstance(value, v.TupleOf | v.ListOfRows):
+            return False
+        around = dict.fromkeys((*self.environment.chain(), *self.callers))
+        named = any(self.holds(each, value) for at in around for each in at.bindings.locals.values())
+        if named or (isinstance(value, v.ListOfRows) and value.is_row):
+            self.hold_lists(value)
+            return True
+        found = [self.takes_named(item) for item in getattr(value, "items", ())]
+        return any(found)
+
+    def hold_lists(self, value: v.Value) -> None:
+        """Note that a table, or rows, hold the lists in a value: a change of them is one of these."""
+        for item in value.items if isinstance(value, v.TupleOf) else ():
+            self.hold_lists(item)
+        if isinstance(value, v.ListOfRows) or (
+            isinstance(value, v.TupleOf) and value.record is None and value.written != "tuple"
+        ):
+            own = self.identities(value) - {HELD}
+            for key, (kept, identities) in self.merged_lists.items():
+                if not own.isdisjoint(identities):
+                    self.merged_lists[key] = kept, identities | {HELD}
 
     def holds(self, value: v.Value | None, held: v.Value) -> bool:
         """Return whether a value may be a list or a dictionary, or is a tuple that may hold it."""

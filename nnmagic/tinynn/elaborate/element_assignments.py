@@ -24,6 +24,7 @@ from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.operators.element_assignment import set_elements, set_where, single_mask
 from nnmagic.tinynn.operators.index_chains import join_all, part_to_change, put_back, set_chain
 from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.operators.tables import is_dictionary
 from nnmagic.tinynn.syntax import SIGNS, tree, tree_building
 from nnmagic.tinynn.syntax.lifted_functions import OF_LIST
 from nnmagic.tinynn.syntax.tree_building import subscripts_of
@@ -189,6 +190,9 @@ def read_target(ctx: Elaboration, variable: ast.Var) -> v.Operand | None:
     value = elaborate_name(ctx, variable)
     if v.is_failed(value):
         return None
+    if is_dictionary(value):
+        hint = f"assign a new list, as in a, b = {name}[key] and {name}[key] = [a + 1, b]"
+        raise v.RefusalError(f"a list that {describe(value)} holds has no items to assign", span, hint=hint)
     if isinstance(value, v.TupleOf):
         hint = f"make a new one, as in {name} = {name}[:i] + (item,) + {name}[i + 1:]"
         if value.items and all(isinstance(item, v.Known) and is_number(item.value) for item in value.items):

@@ -48,7 +48,7 @@ def elaborate_append(ctx: Elaboration, stmt: tree.Append) -> None:
         return
     item = ctx.evaluate(stmt.item)
     if isinstance(value, v.ListOfRows):
-        new = _with_another(target.id.name, value, v.Operand(item, ctx.span(stmt.item.span)))
+        new = _with_another(ctx, target.id.name, value, v.Operand(item, ctx.span(stmt.item.span)))
     else:
         new = v.TupleOf((*value.items, item), written="list")
     ctx.environment.bindings.bind(target.id.name, new, ctx.span(target.span))
@@ -88,8 +88,11 @@ def _is_parameter(definition: object, name: str) -> bool:
     return any(parameter.name == name for parameter in parameters)
 
 
-def _with_another(name: str, rows: v.ListOfRows, item: v.Operand) -> v.Value:
+def _with_another(ctx: Elaboration, name: str, rows: v.ListOfRows, item: v.Operand) -> v.Value:
     """Return a list that grew in a loop with one more item."""
+    _check_kind(name, item, is_table=rows.is_table > 0)
+    if rows.is_table:
+        rows = replace(rows, is_shared=ctx.takes_named(item.value) or rows.is_shared)
     if rows.columns and not v.is_failed(item.value):
         columns = meet_columns(rows.columns, columns_of(item.value)) or rows.columns
         rows = with_columns(rows, columns, item.span)
@@ -108,7 +111,8 @@ def _with_another(name: str, rows: v.ListOfRows, item: v.Operand) -> v.Value:
     one = apply("expand_dims", item.span, tensor, axis=0)
     parts = TupleType((wanted, one.type))
     both = v.Computed(ir.Tuple((rows.rows.expr, one.expr), span=item.span), parts)
-    return v.ListOfRows(apply("concatenate", item.span, both, axis=0), columns=rows.columns)
+    joined = apply("concatenate", item.span, both, axis=0)
+    return replace(rows, rows=joined, is_row=False)
 
 
 def _list_to_change(
@@ -125,6 +129,7 @@ def _list_to_change(
         message = f"`{name}` belongs to the function around, and cannot be changed here"
         raise v.RefusalError(message, span, hint=f"return the item, and append it where `{name}` is")
     is_list = isinstance(value, v.TupleOf) and value.whole is None and value.record is None
+    is_list = is_list and value.written != "tuple"  # type: ignore[union-attr]  # a TupleOf
     if not isinstance(value, v.ListOfRows | v.TupleOf) or not (is_list or isinstance(value, v.ListOfRows)):
         of_array = isinstance(value, v.Computed) and word == "append"
         hint = f"write {name} = append({name}, item)" if of_array else None
@@ -148,6 +153,11 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
             return
     elif growth.columns and not v.is_failed(given.value):
         given = replace(given, value=row_of(given, growth.columns))
+    if depth := depth_of_lists(given.value):
+        growth.is_table = max(growth.is_table, depth)
+        growth.is_shared = ctx.takes_named(given.value) or growth.is_shared
+    for each in (given, *(v.Operand(value, span) for value in growth.before)):
+        _check_kind(growth.name, each, is_table=growth.is_table > 0)
     item = _as_tensor(growth.name, given)
     if item is None:
         ctx.environment.bindings.bind(growth.rows, v.FAILED)
@@ -183,6 +193,21 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     ctx.environment.bindings.bind(growth.rows, rows_as(growth, _hold(ctx, growth, changed, held)), span)
 
 
+def depth_of_lists(item: v.Value) -> int:
+    """Return how deep an item of a list is a list, whose operators are those of lists; 0 of others."""
+    if isinstance(item, v.TupleOf) and item.record is None and item.written != "tuple":
+        return 1 + max(map(depth_of_lists, item.items), default=0)
+    return 1 + item.is_table if isinstance(item, v.ListOfRows) else 0
+
+
+def _check_kind(name: str, item: v.Operand, *, is_table: bool) -> None:
+    """Check that an item of a list is a list as the others, or an array as these. Raises RefusalError."""
+    if not v.is_failed(item.value) and bool(depth_of_lists(item.value)) is not is_table:
+        holds, maker = ("lists", "list") if is_table else ("no lists", "np.array")
+        message = f"`{name}` holds {holds}, and this is {describe(item.value)}"
+        raise v.RefusalError(message, item.span, hint=f"append the same, as in {name}.append({maker}(x))")
+
+
 def whole_list(ctx: Elaboration, growth: Growth) -> object:
     """Return the identity of a list that changes in a loop, until it does."""
     return growth.rows, ctx.environment.bindings.versions.get(growth.rows)
@@ -190,7 +215,9 @@ def whole_list(ctx: Elaboration, growth: Growth) -> object:
 
 def rows_as(growth: Growth, rows: v.Computed) -> v.Computed | v.ListOfRows:
     """Return what the tensor of a list stands for in its loop: its rows may be tuples."""
-    return v.ListOfRows(rows, columns=growth.columns) if growth.columns else rows
+    is_list = growth.columns or growth.is_table
+    whole = v.ListOfRows(rows, growth.is_table, columns=growth.columns, is_shared=growth.is_shared)
+    return whole if is_list else rows
 
 
 def _columns_with(growth: Growth, item: v.Value) -> v.Columns:
@@ -305,7 +332,7 @@ def grown(ctx: Elaboration, growth: Growth, rows: v.Value) -> v.Value:
     if not isinstance(tensor, v.Computed):
         return v.FAILED
     ctx.memory.hold(tensor.expr, ctx.memory.of_expr(tensor.expr))
-    return v.ListOfRows(tensor, columns=growth.columns)
+    return v.ListOfRows(tensor, growth.is_table, columns=growth.columns, is_shared=growth.is_shared)
 
 
 def first_example(ctx: Elaboration, growth: Growth, span: Span) -> v.Value:
@@ -313,6 +340,7 @@ def first_example(ctx: Elaboration, growth: Growth, span: Span) -> v.Value:
     if not growth.before:
         return v.Known(None)
     growth.columns = growth.columns or _columns_with(growth, growth.before[0])
+    growth.is_table = max(growth.is_table, depth_of_lists(growth.before[0]))
     if growth.columns:
         return example_of(ctx, growth, _type_of_rows(growth, TensorType((), "int64"), span))
     item = _as_tensor(growth.name, v.Operand(growth.before[0], span))

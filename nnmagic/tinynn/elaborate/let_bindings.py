@@ -30,7 +30,9 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
         case v.Computed(expr=expr) if not is_atom(expr):
             return let_bind(ctx, value, name)
         case v.ListOfRows(rows=rows) if not is_atom(rows.expr):
-            return replace(value, rows=let_bind(ctx, rows, name))
+            bound = replace(value, rows=let_bind(ctx, rows, name))
+            ctx.note_merged_lists(bound, [value])
+            return bound
         case v.TableOf() as table:
             names = (f"{name}_{field}" for field in ("slots", "keys", "used", "size", "values"))
             kept_rows = (
@@ -51,7 +53,9 @@ def atomize(ctx: Elaboration, value: v.Value, name: str, seen: set[int]) -> v.Va
             parts = tuple(atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
             if all(field is item for field, item in zip(parts, items, strict=True)):
                 return value  # a list stays the one that other names hold
-            return v.TupleOf(parts, record=value.record, names=value.names, written=value.written)
+            made = v.TupleOf(parts, record=value.record, names=value.names, written=value.written)
+            ctx.note_merged_lists(made, [value])
+            return made
         case v.Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
             return v.Method(v.Operand(kept_receiver, receiver.span), word, callee)

@@ -9,8 +9,9 @@ from synr import ast
 from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Note, Span
+from nnmagic.relay.types import AnyDim, Dim
 from nnmagic.tinynn.analysis.bound_names import walk
-from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.context import HELD, Elaboration
 from nnmagic.tinynn.elaborate.lists_as_rows import as_list_of_rows, check_item, is_run_time, row_of
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import (
@@ -25,6 +26,7 @@ from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.syntax.tree_building import is_subscript
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.promotion import check_update, promotion
 
 
@@ -95,7 +97,7 @@ def _forget_holders(
     if isinstance(inner, v.ListOfRows):
         chain = ctx.environment.chain()
         forget_shared_names(ctx.memory, chain, name, ctx.memory.of_value(inner, chain), span)
-    if _occurrences(items, inner) > 1:
+    if _occurrences(ctx, items, inner) > 1:
         message = f"`{name}` holds one list at several places, which Python would change at all of them"
         raise v.RefusalError(
             message, span, hint="make each list of its own, as in [[0] * 2 for _ in range(3)]"
@@ -107,10 +109,11 @@ def _forget_holders(
         bindings.bind(other, v.Unassigned(message, hint, notes, (other, name)), bindings.spans.get(other))
 
 
-def _occurrences(value: v.Value, item: v.Value) -> int:
-    if value is item:
+def _occurrences(ctx: Elaboration, value: v.Value, item: v.Value) -> int:
+    """Return at how many places a list may hold another."""
+    if not ctx.identities(value).isdisjoint(ctx.identities(item)):
         return 1
-    return sum(_occurrences(each, item) for each in value.items) if isinstance(value, v.TupleOf) else 0
+    return sum(_occurrences(ctx, each, item) for each in value.items) if isinstance(value, v.TupleOf) else 0
 
 
 def _change(
@@ -130,6 +133,13 @@ def _change(
             raise v.RefusalError(
                 "a part of an item of a list that grew in a loop is assigned", span, hint=hint
             )
+        if inner and items.is_shared:
+            message = "a list inside of this one may have another name, which Python would change, too"
+            hint = "let it hold lists of its own, as in rows.append(list(row)), or assign a new one"
+            raise v.RefusalError(message, span, hint=hint)
+        _check_place(items, indices, value)
+        if items.is_table and not inner:
+            items = replace(items, is_shared=ctx.takes_named(value.value) or items.is_shared)
         if items.columns:
             value = v.Operand(row_of(value, items.columns), value.span)
         check_item("this", items.rows, value)
@@ -148,6 +158,29 @@ def _change(
         _check_alone(ctx, items, index, span)
         new = set_chain(v.Operand(item, span), inner, value, span)
     return replace(items, items=(*items.items[:place], new, *items.items[place + 1 :]))
+
+
+def _check_place(items: v.ListOfRows, indices: Sequence[Sequence[v.Operand]], value: v.Operand) -> None:
+    """Check that what is assigned has the shape of the item that it replaces. Raises RefusalError."""
+    if items.columns or any(len(index) > 1 or isinstance(index[0].value, v.SliceOf) for index in indices):
+        return
+    if any(is_tensor(index[0].value) and tensor_type(index[0]).shape for index in indices):
+        return
+    place, own = items.rows.shape[len(indices) :], _shape_of(value.value)
+    is_list = isinstance(value.value, v.TupleOf | v.ListOfRows)
+    if len(own) != len(place) or (is_list and (own != place or AnyDim() in own)):
+        message = f"this is {describe(value.value)}, which has not the length of the item of the list"
+        hint = "hold lists of one length, or begin with rows = [[] for _ in range(n)] and append to rows[i]"
+        raise v.RefusalError(message, value.span, hint=hint)
+
+
+def _shape_of(value: v.Value) -> tuple[Dim, ...]:
+    match value:
+        case v.TupleOf(items=items):
+            return (len(items), *(_shape_of(items[0]) if items else ()))
+        case v.ListOfRows(rows=rows):
+            return rows.shape
+    return value.shape if is_tensor(value) else ()  # type: ignore[union-attr]  # a Computed
 
 
 #: What makes a list.
@@ -256,6 +289,10 @@ def check_holders(ctx: Elaboration, name: str, items: v.TupleOf | v.ListOfRows, 
         message = f"`{name}` is a list inside of another, which Python would change, too"
         hint = "assign to the item of the outer list, as in rows[i][j] = value"
         raise v.RefusalError(message, span, hint=hint)
+    if HELD in ctx.identities(items):
+        message = f"`{name}` is a list that another list or a dictionary holds, and would change there, too"
+        hint = f"change a new list, as in {name} = list({name}), and put that in"
+        raise v.RefusalError(message, span, hint=hint)
     if _is_given(ctx, items):
         message = f"`{name}` is a list of the caller, which Python would change there, too"
         raise v.RefusalError(message, span, hint=f"make a new list before: {name} = list({name})")
@@ -273,6 +310,9 @@ def _is_given(ctx: Elaboration, inner: v.Value) -> bool:
 
 def _check_own(ctx: Elaboration, name: str, inner: v.Value, span: Span, *, grows: bool = False) -> None:
     """Check that a list inside of another is none that the caller gave. Raises RefusalError."""
+    if HELD in ctx.identities(inner):
+        message = f"a list inside of `{name}` is one that a dictionary holds, too, which Python would change"
+        raise v.RefusalError(message, span, hint="let the dictionary hold a copy, as in d[key] = list(row)")
     is_given = _is_given(ctx, inner)
     if isinstance(inner, v.ListOfRows):
         is_given |= grows and ctx.memory.is_foreign(ctx.memory.root_of(inner.rows.expr))
@@ -288,8 +328,10 @@ def check_inner_list(ctx: Elaboration, name: str, whole: v.Value, inner: v.Value
     if not isinstance(inner, v.ListOfRows | v.TupleOf) or getattr(inner, "written", "") == "tuple":
         return
     _check_own(ctx, name, inner, span, grows=True)
-    others = [f"`{other}`" for other, _ in _other_holders(ctx, name, inner)]
-    others += ["another item"] if _occurrences(whole, inner) > 1 else []
+    held = v.TupleOf((), written="held") if v.entries_of(whole) is not None else inner
+    holders = (*_other_holders(ctx, name, inner), *_other_holders(ctx, name, held))
+    others = [f"`{other}`" for other, _ in holders]
+    others += ["another item"] if _occurrences(ctx, whole, inner) > 1 else []
     if others:
         message = f"{others[0]} shows this list, too, and would grow with it"
         raise v.RefusalError(message, span, hint=f"write {name}[i] = {name}[i] + items for a new list")

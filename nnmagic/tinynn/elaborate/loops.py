@@ -67,7 +67,9 @@ def _with_rows(
     for name, rows in lists.items():
         if name in assigned:
             forget_inner_lists(ctx, name, ctx.span(stmt.span))
-        ctx.environment.bindings.bind(name, atomize(ctx, rows, name, set()), ctx.span(stmt.span))
+        before, bound = ctx.environment.bindings.locals[name], atomize(ctx, rows, name, set())
+        ctx.note_merged_lists(bound, [before])
+        ctx.environment.bindings.bind(name, bound, ctx.span(stmt.span))
     ctx.items_as_rows = True
     try:
         return elaborate()

@@ -42,11 +42,12 @@ class Items:
     items: tuple[MergePlan, ...]
     record: ty.RecordType | None = None
     is_list: bool = False  # a list of rows, whose tensor is the only item
-    is_table: bool = False  # a list of rows that are lists
+    is_table: int = 0  # a list of rows that are lists
     written: str = field(default="", compare=False)  # of a tuple: how it was written
     is_hashed: bool = False  # a dictionary or a set whose keys only the call knows
     is_row: bool = False  # such a row
     columns: v.Columns = ()  # of a list of rows that are tuples
+    is_shared: bool = False  # of lists that may have other names
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +141,8 @@ def as_expressions(plan: MergePlan) -> MergePlan:
 def _entry_of(plan: MergePlan) -> v.Value:
     """Return zeros that are like one of the rows that merge."""
     match as_expressions(plan):
-        case Items(items=items):
-            return v.TupleOf(tuple(map(_entry_of, items)), written="tuple")
+        case Items(items=items, written=written):
+            return v.TupleOf(tuple(map(_entry_of, items)), written=written)
         case Expression(type=ty.TensorType(shape=shape, dtype=dtype), weak=weak):
             sizes = tuple(size if isinstance(size, int) else 1 for size in shape[1:])
             zeros = ir.constant(np.zeros(sizes, ty.NUMPY_DTYPES.get(dtype, dtype)), dtype)
@@ -188,7 +189,7 @@ def rebuild(plan: MergePlan, exprs: Iterator[ir.Expr]) -> v.Value:
             return value
         case Items(items=(only,), is_list=True):
             rows = v.dynamic(rebuild(only, exprs))
-            return v.ListOfRows(rows, plan.is_table, plan.is_row, plan.columns)
+            return v.ListOfRows(rows, plan.is_table, plan.is_row, plan.columns, plan.is_shared)
         case Items(items=items, is_hashed=True):
             return v.TableOf(*(rebuild(item, exprs) for item in items))  # type: ignore[arg-type]  # its parts
         case Items(items=items):

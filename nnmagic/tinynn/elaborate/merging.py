@@ -99,9 +99,10 @@ def plan_value(value: v.Value, *, keep: bool) -> MergePlan:
             return Same(value) if keep else Expression(type_, weak, place)
         case v.Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
-        case v.ListOfRows(rows=rows, is_table=is_table, is_row=is_row, columns=columns):
+        case v.ListOfRows(rows, is_table, is_row, columns, is_shared):
             only = (plan_value(rows, keep=keep),)
-            return Items(only, is_list=True, is_table=is_table, is_row=is_row, columns=columns)
+            plan = Items(only, is_list=True, is_table=is_table, is_row=is_row, columns=columns)
+            return replace(plan, is_shared=is_shared)
         case v.TableOf(parts=parts):
             return Items(tuple(plan_value(part, keep=keep) for part in parts), is_hashed=True)
         case v.TupleOf(items=items) if items:
@@ -149,6 +150,7 @@ def widen(plan: MergePlan, value: v.Value) -> MergePlan | None:
                 if columns is None or rows_dtype(columns) != _dtype_of(value.rows.type):
                     return None
                 plan = replace(plan, columns=columns)
+            plan = replace(plan, is_shared=plan.is_shared or getattr(value, "is_shared", False))
             plans = tuple(map(widen, items, given))
             if getattr(value, "written", "") != plan.written:
                 plan = replace(plan, written="")

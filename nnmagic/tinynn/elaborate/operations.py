@@ -206,17 +206,20 @@ def _join_lists(ctx: Elaboration, lhs: v.Operand, rhs: v.Operand, span: Span) ->
     if len(row_counts) < len(rows) or columns is None:
         message = f"`+` of {describe(lhs.value)} and {describe(rhs.value)}"
         raise v.RefusalError(message, span, hint="give all items one shape and one dtype")
-    is_table = any(items_.is_table for items_ in known)
+    is_table = max((items_.is_table for items_ in known), default=0)
+    taken = [ctx.takes_named(item) for each in lists for item in getattr(each.value, "items", ())]
+    is_shared = any(taken) or any(items_.is_shared for items_ in known)
     if len(row_counts) == 1:
-        return v.ListOfRows(row_counts[0], is_table, columns=columns)
+        return v.ListOfRows(row_counts[0], is_table, columns=columns, is_shared=is_shared)
     parts = v.TupleOf(tuple(row_counts))
     joined = v.dynamic(BUILTINS["concatenate"].call([v.Operand(parts, span)], span))
     if is_table:
         chain = ctx.environment.chain()
-        tokens = ctx.memory.of_value(lhs.value, chain) | ctx.memory.of_value(rhs.value, chain)
-        ctx.memory.hold(joined.expr, tokens | {joined.expr})
+        first, second = ctx.memory.of_value(lhs.value, chain), ctx.memory.of_value(rhs.value, chain)
+        is_shared |= not first.isdisjoint(second)
+        ctx.memory.hold(joined.expr, first | second | {joined.expr})
     weak = all(items_.weak for items_ in row_counts)
-    return v.ListOfRows(replace(joined, weak=weak), is_table, columns=columns)
+    return v.ListOfRows(replace(joined, weak=weak), is_table, columns=columns, is_shared=is_shared)
 
 
 def _is_binary(expr: ast.Expr) -> bool:
@@ -259,12 +262,15 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> v.Value:
         owner = v.Operand(dictionary, indices.pop(0)[1])
     is_fixed = isinstance(root, ast.Var) and ctx.environment.owner(root.id.name) is None
     may_be_rows = is_fixed or ctx.items_as_rows or not ctx.rounds
-    if isinstance(owner.value, v.TupleOf) and may_be_rows and indices and is_run_time(indices[0][0]):
+    known = owner.value
+    if isinstance(known, v.TupleOf) and may_be_rows and indices and is_run_time(indices[0][0]):
         owner = replace(owner, value=_as_rows(ctx, owner) or owner.value)
     value = owner.value
     for value, index in read_chain(owner, indices) if indices else ():
         if isinstance(value, v.Computed) and any(_is_array(item.value) for item in index):
             ctx.memory.own(value.expr)  # NumPy copies what arrays choose
+    if isinstance(known, v.TupleOf) and isinstance(value, v.ListOfRows):
+        ctx.note_merged_lists(value, known.items)  # the item is one of these
     return value
 
 
@@ -278,6 +284,8 @@ def _read_dictionary(
     key = index[0] if len(index) == 1 else v.Operand(whole, span)
     entry = tables.read_key(owner, key, span)
     if entry is not None:
+        if tables.key_or_missing(key) is tables.MISSING:  # which of the lists it is only the call knows
+            ctx.hold_lists(owner.value)
         ctx.memory.share(entry, ctx.memory.of_value(owner.value, ctx.environment.chain()))
     return entry
 

@@ -131,7 +131,7 @@ def _with_values(rows: v.Value, place: v.Computed, value: v.Operand, span: Span)
             raise v.RefusalError(message, value.span)
         pairs = zip(rows.items, given, strict=True)
         parts = (_with_values(own, place, replace(value, value=each), span) for own, each in pairs)
-        return v.TupleOf(tuple(parts), written="tuple")
+        return v.TupleOf(tuple(parts), written=rows.written)
     assert isinstance(rows, v.Computed)
     assert isinstance(rows.type, ty.TensorType)
     row = tables.as_row(value.value, value.span)
@@ -157,6 +157,9 @@ def _bind(
     arrays = ctx.memory.of_rows(held.values) if isinstance(held, v.TableOf) else before
     if value is not None:
         arrays |= ctx.memory.of_value(value, chain)
+    ctx.hold_lists(held)
+    if value is not None:
+        ctx.hold_lists(value)
     bound = atomize(ctx, table, name, set())
     assert isinstance(bound, v.TableOf)
     own = frozenset(part.expr for part in v.parts_of(bound.values) if isinstance(part, v.Computed))

@@ -329,7 +329,7 @@ def _fold(op: mixed.AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span
         equal = _are_equal(lhs, rhs, span)
         return _truth_of(equal, span, negate=True) if op is BuiltinOp.NotEq else equal
     if isinstance(lhs.value, v.TupleOf) and isinstance(rhs.value, v.TupleOf) and op is BuiltinOp.Add:
-        joined = v.TupleOf(lhs.value.items + rhs.value.items, written=lhs.value.written)
+        joined = _new(lhs.value, lhs.value.items + rhs.value.items)
         v.check_size(joined, span)
         return joined
     times = rhs.value.value if isinstance(rhs.value, v.Known) else None
@@ -476,7 +476,12 @@ def _repeat(value: v.Value, times: int, span: Span) -> v.Value:
     length = max(times, 0) * len(value.items)
     if length > MAX_TUPLE_SIZE:
         raise v.RefusalError(f"a tuple of {length} is too long", span)
-    return v.TupleOf(value.items * times if length else (), written=value.written)
+    return _new(value, value.items * times if length else ())
+
+
+def _new(value: v.TupleOf, items: tuple[v.Value, ...]) -> v.TupleOf:
+    """Return a tuple, or a list of its own, that is written as another."""
+    return v.TupleOf(items, written=value.written.replace("held", "list"))
 
 
 def _check_size(op: mixed.AnyOp, sign: str, lhs: object, rhs: object, span: Span) -> None:

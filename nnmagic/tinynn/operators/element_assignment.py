@@ -133,7 +133,7 @@ def _convert(value: v.Operand, tensor: v.Operand) -> v.Computed:
     Raises RefusalError for a number that the dtype cannot hold.
     """
     dtype, short = tensor_type(tensor).dtype, dtype_short_name(tensor_type(tensor).dtype)
-    match as_number(value).value:
+    match v.rows_of_list(as_number(value).value):
         case v.Known(value=bool() as truth) if dtype != "bool":
             return number_constant(int(truth), dtype, value.span)
         case v.Known(value=bool() | int() | float() | complex() as number):

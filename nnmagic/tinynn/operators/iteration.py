@@ -120,8 +120,7 @@ def _list(call: Arguments) -> v.Value:
         return v.TupleOf(())
     value = call.given["iterable"].value
     if isinstance(value, v.ListOfRows):
-        # The lists of a table stay those of both.
-        return value if value.is_table else replace(value, is_row=False)
+        return replace(value, is_row=False, is_shared=value.is_table > 0)
     return v.TupleOf(tuple(items(call.given["iterable"], "list")))
 
 
@@ -405,13 +404,15 @@ def item(operand: v.Operand, index: v.Value, span: Span) -> v.Value:
             return v.TupleOf((index, item(only, index, span)), written="tuple")
         case v.Zipped(word="reversed", parts=(only,)):
             return item(only, _from_end(count(only), index, span), span)
-        case v.Zipped(parts=parts):
-            return v.TupleOf(tuple(item(part, index, span) for part in parts), written="tuple")
+        case v.Zipped(word=word, parts=parts):
+            written = "held" if word == "values" else "tuple"
+            return v.TupleOf(tuple(item(part, index, span) for part in parts), written=written)
         case v.ListOfRows(rows=rows, is_table=is_table, columns=columns):
             row = item(v.Operand(rows, operand.span), index, span)
             if columns:
                 return tuple_of(row, columns, span)
-            return v.ListOfRows(row, is_row=True) if is_table and isinstance(row, v.Computed) else row
+            is_list = is_table and isinstance(row, v.Computed)
+            return v.ListOfRows(row, is_table - 1, is_row=True) if is_list else row  # type: ignore[arg-type]  # it is
         case v.Known(value=str() as text):
             return index_string(text, v.Operand(index, span), span)
         case v.TupleOf(items=items_):

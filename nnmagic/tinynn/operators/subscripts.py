@@ -45,10 +45,10 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
         of_rows = value.value.columns or is_table
         is_order = of_rows and is_tensor(index[0].value) and tensor_type(index[0]).shape
         if isinstance(index[0].value, v.SliceOf) or is_order:
-            return v.ListOfRows(result, is_table, columns=value.value.columns)
+            return replace(value.value, rows=result, is_row=False)
         if value.value.columns:
             return tuple_of(result, value.value.columns, span)
-        return v.ListOfRows(result, is_row=True) if is_table else result
+        return v.ListOfRows(result, is_table - 1, is_row=True) if is_table else result
     if not is_tensor(value.value):
         raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     index = [replace(each, value=v.rows_of_list(each.value)) for each in index]

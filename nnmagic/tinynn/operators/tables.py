@@ -186,12 +186,16 @@ def as_row(value: v.Value, span: Span) -> v.Computed:
     raise v.RefusalError(message, span, hint="hold numbers, arrays of one shape, or tuples of them")
 
 
+def _with_items(value: v.TupleOf, items: tuple[v.Value, ...]) -> v.TupleOf:
+    return v.TupleOf(items, written="tuple" if value.written == "tuple" else "held")
+
+
 def map_rows(value: v.Value, change: Callable[[v.Value], v.Value]) -> v.Value:
     """Return values of entries with each part changed; None, of a set, stays."""
     if value == v.Known(None):
         return value
     if isinstance(value, v.TupleOf) and value.record is None:
-        return v.TupleOf(tuple(map_rows(item, change) for item in value.items), written="tuple")
+        return _with_items(value, tuple(map_rows(item, change) for item in value.items))
     return change(value)
 
 
@@ -211,7 +215,7 @@ def _stack(values: Sequence[v.Value], room: v.Value, span: Span) -> v.Value:
         if not all(isinstance(value, v.TupleOf) and len(value.items) == len(first.items) for value in values):
             raise v.RefusalError("the values of a dictionary are tuples of different lengths", span)
         columns = zip(*(value.items for value in values if isinstance(value, v.TupleOf)), strict=True)
-        return v.TupleOf(tuple(_stack(column, room, span) for column in columns), written="tuple")
+        return _with_items(first, tuple(_stack(column, room, span) for column in columns))
     rows = [as_row(value, span) for value in values]
     types = [row.type for row in rows if isinstance(row.type, ty.TensorType)]
     strong = [type_ for type_, row in zip(types, rows, strict=True) if not row.weak]
@@ -328,7 +332,7 @@ def value_or(table: v.TableOf, operand: v.Operand, default: v.Value, span: Span)
 def _either(condition: v.Computed, value: v.Value, other: v.Value, span: Span) -> v.Value:
     if isinstance(value, v.TupleOf) and isinstance(other, v.TupleOf) and len(value.items) == len(other.items):
         pairs = zip(value.items, other.items, strict=True)
-        return v.TupleOf(tuple(_either(condition, own, each, span) for own, each in pairs), written="tuple")
+        return _with_items(value, tuple(_either(condition, own, each, span) for own, each in pairs))
     if other == v.Known(None) or isinstance(value, v.TupleOf) or isinstance(other, v.TupleOf):
         message = f"the value is {describe(value)}, and the other one {describe(other)}"
         raise v.RefusalError(message, span, hint="give a value of the same type, as in d.get(key, 0)")
@@ -383,7 +387,8 @@ def all_values(table: v.TableOf, span: Span) -> v.Value:
 
     def list_of(value: v.Value) -> v.Value:
         if isinstance(value, v.TupleOf):
-            return v.Zipped("zip", tuple(v.Operand(list_of(item), span) for item in value.items))
+            word = "zip" if value.written == "tuple" else "values"
+            return v.Zipped(word, tuple(v.Operand(list_of(item), span) for item in value.items))
         assert isinstance(value, v.Computed)
         return rows_of(table, value, span)
 

@@ -98,6 +98,7 @@ class TupleOf:
     #: The record that it is, if its items have names.
     record: ty.RecordType | None = None
     #: How it was written: ``"list"``, or ``"tuple"``, whose items cannot be assigned; empty for a result.
+    #: ``"held"``: a list that a table holds, where Python would change it, too.
     written: str = field(default="", compare=False)
     #: What a function of PyTorch calls its results, as ``x.max(dim=1).values``.
     names: tuple[str, ...] = field(default=(), compare=False)
@@ -124,14 +125,16 @@ Columns = tuple["Column | Columns", ...]
 class ListOfRows:
     """A list that grew in a loop: its items are the rows of a tensor.
 
-    ``is_table``: they are lists of numbers, whose items can be assigned. ``is_row``: it is one of these.
-    ``columns``: they are tuples of such numbers.
+    ``is_table``: they are lists of numbers, whose items can be assigned (2: lists of lists of them).
+    ``is_row``: it is one of these.
+    ``is_shared``: these may have other names, or be one. ``columns``: they are tuples of such numbers.
     """
 
     rows: Computed
-    is_table: bool = False
+    is_table: int = 0
     is_row: bool = False
     columns: Columns = ()
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -567,10 +570,11 @@ def as_value(expr: ir.Expr, type_: ty.Type) -> Value:
         case ty.RecordType(name=ty.KNOWN, names=(known,)):
             return Known(known)
         case ty.RecordType(name=ty.LIST, names=(kind,), fields=(of_rows,)):
-            weak = kind in (ty.NUMBERS, "lists")
+            is_table = kind in ("lists", "shared")
+            weak = is_table or kind == ty.NUMBERS
             rows = Computed(ir.TupleGetItem(expr, 0, span=expr.span), of_rows, weak)
             columns = _columns_of(iter(kind.split()[1:]))
-            return ListOfRows(rows, is_table=kind == "lists", columns=columns)
+            return ListOfRows(rows, is_table=is_table, columns=columns, is_shared=kind == "shared")
         case ty.RecordType(name=ty.CHOICE | ty.LISTS as kind):
             what, hint = _FOR_PYTHON[kind]
             message = f"this function returns {what}, which only Python can read"

@@ -144,3 +144,10 @@ def test_a_loop_whose_inner_loop_shares_a_part_multiplies_its_result() -> None:
     assert "exp" not in {
         operator for name in hoisted.functions if name != "f" for operator in operators(hoisted, name)
     }
+
+
+def test_a_matrix_without_elements_is_multiplied_as_it_is() -> None:
+    """A transpose of it was reshaped to a size of 1: a reshape takes 0 for the size that there was."""
+    body = "for i in range(n):\n    v = v + (x[:, :0] @ v[:0][:, None])[:, 0]\nreturn v"
+    hoisted = hoist_loop_invariants(lifted(body), "f")
+    assert set(hoisted.functions) == set(lifted(body).functions)

@@ -76,9 +76,9 @@ MISTAKES = [
     ),
     (
         'def f(x: Tensor[("n", 3), f32]):\n    out = []\n    for row in x:\n        out.append(row)\n'
-        "    return sum(out)\n",
-        "sum of a list of tensors goes over the items",
-        "write np.stack(items).sum(axis=0), or over all elements .sum()",
+        "    return max(out)\n",
+        "max of a list of tensors goes over the items",
+        "write np.stack(items).max(axis=0), or over all elements .max()",
     ),
     (
         "def f(x: Tensor[(3, 3), f32]):\n    y = x.copy()\n    y.T[0] = 1\n    return y\n",
