@@ -103,6 +103,26 @@ def compare(name: str, options: dict[str, Any]) -> None:
         np.testing.assert_allclose(f(x, a), namespace["f"](x, a), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.machine_code
+def test_windows_beside_slices_of_other_axes() -> None:
+    """The axis that a window keeps whole was as long as no array is: the call raised ValueError."""
+    source = """
+    n, m = x.shape
+    p, q = w.shape
+    out = np.zeros((n - p + 1, m - q + 1))
+    for i in range(p):
+        for j in range(q):
+            out += x[0:0 + n - p + 1, j:j + m - q + 1]
+    return out
+"""
+    namespace: dict[str, Any] = {"np": np}
+    exec(f"def f(x, w):{source}", namespace)
+    head = 'x: Tensor[("n", "m"), f64], w: Tensor[("p", "q"), f64]'
+    f = nnmagic.compile(f"def f({head}):{source}", namespace={"np": np}, cache=False, engine="relax")
+    x, w = np.arange(63.0).reshape(7, 9), np.arange(6.0).reshape(3, 2)
+    np.testing.assert_allclose(f(x, w), namespace["f"](x, w), rtol=1e-12)
+
+
 def test_gradients_go_through_windows() -> None:
     source = """
 def loss(x: Tensor[("n",), f64]):

@@ -152,7 +152,7 @@ def _unfit(group: relax.Function) -> list[tvm.ir.GlobalVar]:
     """Return the kernels of a group that TVM could not fuse: a size of no argument would be defined twice.
 
     Such a size is a parameter, among several of a shape. Where a kernel has no argument, it must not be the
-    result's; nor may a kernel have another number as an argument, which is a parameter, too.
+    result's; nor may a kernel have another number as an argument, unless it is the size of an array.
     """
     shapes = [param.ty for param in group.params if isinstance(param.ty, relax.ShapeType)]
     if not shapes:
@@ -162,7 +162,9 @@ def _unfit(group: relax.Function) -> list[tvm.ir.GlobalVar]:
     sizes_of = relax.analysis.tir_vars_in_type
     given = [size for shape in shapes for size in shape.values]
     is_given = any(_is_one_of(size, given) for size in sizes_of(group.ret_ty))
-    own = [size for size in given if not _is_one_of(size, group.params)]
+    arrays = [param.ty for param in group.params if isinstance(param.ty, relax.TensorType)]
+    sizes = [*given, *(size for array in arrays for size in array.shape.values)]
+    own = [size for size in sizes if not _is_one_of(size, group.params)]
     return [
         call.args[0]
         for call in calls

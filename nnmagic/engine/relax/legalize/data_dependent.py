@@ -65,13 +65,13 @@ def _first_element(call: OpCall, operand: Value, what: str) -> Callable[[Tensor]
     return lambda x: x(*(0 for _ in shape))
 
 
-def _dims_from_operand(call: OpCall, position: int) -> list[Extent]:
-    """Return the dimensions of a shape that is an operand."""
+def _dims_from_operand(call: OpCall, position: int, axes: Sequence[int] | None = None) -> list[Extent]:
+    """Return the dimensions of a shape that is an operand, or those of some axes."""
     shape = call.args[position]
+    axes = range(shape_of(shape)[0]) if axes is None else axes
     if (known := call.elements(shape)) is not None:
-        return _require_dims(call, known)
-    rank = shape_of(shape)[0]
-    return _compute_dims(call, lambda x: [x(axis) for axis in range(rank)], rank, shape)
+        return _require_dims(call, [known[axis] for axis in axes])
+    return _compute_dims(call, lambda x: [x(axis) for axis in axes], len(axes), shape)
 
 
 def _zeros(call: OpCall) -> Value:
@@ -248,12 +248,10 @@ def _window(call: OpCall) -> Value:
     """Lower to the elements from computed positions on, which are in range."""
     data, begin, _ = call.args
     kept = integers(call.attrs["sizes"])
-    lengths = _dims_from_operand(call, 2) if -2 in kept else kept
+    axes = [axis for axis, size in enumerate(kept) if size == -2]
+    lengths = dict(zip(axes, _dims_from_operand(call, 2, axes), strict=True)) if axes else {}
     return dynamic_slices.take_window(
-        call,
-        data,
-        begin,
-        [length if size == -2 else size for size, length in zip(kept, lengths, strict=True)],
+        call, data, begin, [lengths.get(axis, size) for axis, size in enumerate(kept)]
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -47,3 +49,24 @@ def f(x: Tensor[('n',), f64]):
     for n in (1, 2, 7):
         half = np.full(n // 2 + 1, 0.5)
         np.testing.assert_allclose(function(np.full(n, 0.5)), np.sqrt(np.abs(half * 2.0) + np.exp(half)))
+
+
+def test_windows_of_named_sizes_are_added_up_by_one_kernel() -> None:
+    """Sizes of an array are numbers for kernels beside sizes that no array has."""
+    source = """
+def f(x: Tensor[('n', 'm'), f64], w: Tensor[('a', 'b'), f64]):
+    n, m = x.shape
+    a, b = w.shape
+    out = np.zeros((n - a + 1, m - b + 1))
+    for i in range(a):
+        for j in range(b):
+            out += w[i, j] * x[i:i + n - a + 1, j:j + m - b + 1]
+    return out
+"""
+    function = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    assert "def fused_python_window_multiply" in function.stages["tir"]
+    plain = {"np": np}
+    exec(re.sub(r": Tensor\[.*?64\]", "", source), plain)
+    for (n, m), (a, b) in (((5, 7), (2, 3)), ((4, 4), (4, 4)), ((3, 2), (1, 1)), ((6, 6), (2, 2))):
+        x, w = np.arange(float(n * m)).reshape(n, m) ** 0.5, np.arange(float(a * b)).reshape(a, b)
+        np.testing.assert_allclose(function(x, w), plain["f"](x, w), rtol=1e-12)
