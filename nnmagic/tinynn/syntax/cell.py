@@ -62,7 +62,10 @@ def parse(
         try:
             module = py.parse(source.text, source.filename)
         except SyntaxError as error:
-            diagnostics.error(_message(error, source), spans.of_syntax_error(error, in_bytes=False))
+            span, hint = spans.of_syntax_error(error, in_bytes=False), None
+            if error.msg in ("invalid syntax", "expected ':'"):
+                hint = unsupported_syntax.syntax_hint(error.text or "", (error.offset or 1) - 1)
+            diagnostics.error(_message(error, source), span, hint=hint)
             return None
         except (RecursionError, MemoryError):
             diagnostics.error(NESTED, spans.of_longest_line(), hint=NESTED_HINT)
