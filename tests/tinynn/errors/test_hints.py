@@ -273,6 +273,31 @@ CASES = [
         {"Moving": Moving},
     ),
     # slips
+    case(
+        'x: Tensor[("n", "m"), f32], y: Tensor[("n", "m"), f32]',
+        "x @ y",
+        "transpose one, as in x @ y.T",
+        "x @ y.T",
+        lambda x, y: x @ y.T,
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        X,
+        "x @ y",
+        "transpose one, as in x @ y.T",
+        "x @ y.T",
+        lambda x, y: x @ y.T,
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    Case(
+        "def g(x: f64):\n    return x * x\n\ndef f(x: f64):\n    return grad(g)\n",
+        "call it, as in grad(g)(x)",
+        "def g(x: f64):\n    return x * x\n\ndef f(x: f64):\n    return grad(g)(x)\n",
+        lambda x: 2 * x,
+        (3.0,),
+    ),
     *(
         case("x: i64", refused, hint, followed, lambda x: x + np.int64(1), np.int64(2))
         for refused, hint, followed in (
