@@ -138,15 +138,10 @@ _FIRST_WORDS = (
 
 def syntax_hint(line: str, offset: int) -> str | None:
     """Return what to do about a line that is no Python at an offset; None if nothing is known."""
-    for pattern, hint in _IN_LINE.items():
-        if re.match(pattern, line):
-            return hint
     near = line[max(offset - 2, 0) : offset + 1]
-    hint = next((hint for text, hint in _NEAR.items() if text in near), None)
+    hints = [hint for pattern, hint in _IN_LINE.items() if re.match(pattern, line)]
+    hints += [hint for text, hint in _NEAR.items() if text in near]
     first = re.match(r"\s*(\w+) +\w", line)
-    close = (
-        closest(first[1], _FIRST_WORDS)
-        if first and hint is None and not keyword.iskeyword(first[1])
-        else None
-    )
-    return f"did you mean `{close}`?" if close else hint
+    if first and not hints and not keyword.iskeyword(first[1]) and (close := closest(first[1], _FIRST_WORDS)):
+        return f"did you mean `{close}`?"
+    return hints[0] if hints else None
