@@ -87,9 +87,7 @@ def annotation_type(operand: v.Operand) -> Type:
             raise v.RefusalError(
                 "a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]"
             )
-    is_array = isinstance(operand.value, v.BuiltinName) and operand.value.builtin.name == "array"
-    hint = "write np.ndarray, or a type with shape and dtype" if is_array else _EXAMPLE
-    raise v.RefusalError(f"{describe(operand.value)} is no type", operand.span, hint=hint)
+    raise v.RefusalError(f"{describe(operand.value)} is no type", operand.span, hint=_EXAMPLE)
 
 
 def _misplaced_annotation(destination: str, operand: v.Operand) -> v.RefusalError:

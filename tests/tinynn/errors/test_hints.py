@@ -355,7 +355,6 @@ CASES = [
                 'Tensor[("n", 3), f32]',
             ),
             ("f32[2, 3]", 'for an array write Tensor[("n", 3), f32]', 'Tensor[("n", 3), f32]'),
-            ("np.array", "write np.ndarray, or a type with shape and dtype", 'Tensor[("n", 3), f32]'),
             ("Array", "write np.ndarray", "np.ndarray"),
         )
     ),
