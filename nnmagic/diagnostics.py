@@ -15,7 +15,7 @@ from typing import ClassVar
 from nnmagic.limits import MAX_ERRORS
 
 #: The terminal cells of a line's number and text together, and how many are shown before the carets. The last
-#: is for messages of Python's errors, which a notebook breaks at its own width: JupyterLab's may be 60.
+#: is for sentences and for Python's errors, which a notebook breaks at its width: JupyterLab's may be 60.
 _ROOM, _BEFORE, _ROOM_OF_MESSAGES = 77, 30, 55
 #: Where Python ends a line; ``str.splitlines`` would also end it at a form feed or U+2028.
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -268,7 +268,8 @@ def _paint_lines(text: str, before: str, color: bool, style: str = "") -> str:
         return text
     import textwrap
 
-    wrap = textwrap.TextWrapper(_ROOM - len(before), break_long_words=False, break_on_hyphens=False).wrap
+    room = _ROOM_OF_MESSAGES - len(before)
+    wrap = textwrap.TextWrapper(room, break_long_words=False, break_on_hyphens=False).wrap
     lines = [part for line in text.split("\n") for part in wrap(line) or [line]]
     indent = "\n" + " " * (len(before) + 2)
     return indent.join(_painter(color)(style, line) if style else line for line in lines)

@@ -23,7 +23,7 @@ stages for --show:
   graph        the dataflow graph, as a picture
   passes       what each pass changed in the Relay, as a diff
   source tree relax tir llvm asm
-               the other stages of each function, closed until you open them
+               the other stages of each function; the first lines of a long one
 
 examples:
   %%tinynn -q                          show nothing

@@ -15,14 +15,14 @@ from nnmagic.rendering.style_sheets import style_sheet
 class Section:
     """A part of an output, as text and as HTML.
 
-    title: shown where there are several. body: escaped HTML. closed: the HTML that replaces it among several
-    sections, where it stays closed until the reader opens it. head: HTML above it, which text does without.
+    title: shown where there are several. body: escaped HTML. closes: whether its title closes
+    it among several sections. head: HTML above it, which text does without.
     """
 
     title: str
     text: str
     body: str
-    closed: str | None = None
+    closes: bool = False
     head: str = ""
 
 
@@ -47,9 +47,9 @@ class Output:
         several = len(self.sections) > 1
         fragments = []
         for section in self.sections:
-            if several and section.closed is not None:
+            if several and section.closes:
                 summary = f"<summary>{html.escape(section.title)}</summary>"
-                fragments.append(f"<details>{summary}{section.closed}</details>")
+                fragments.append(f'<details open="open">{summary}{section.body}</details>')
             else:
                 fragments.append(section.head + section.body)
         body = re.sub(r"\n(?=[ \t]*\n)", "&#10;", "".join(fragments))
@@ -92,7 +92,10 @@ SHORT = 24
 
 def _cell(cell: str, is_code: bool) -> str:
     name = "call" if is_code else "short" if len(cell) <= SHORT else ""
-    return f'<td class="{name}">{html.escape(cell)}</td>'
+    shown = html.escape(cell)
+    if is_code:  # a narrow page has the number of a line alone
+        shown = re.sub(r"^(\d+)(: .*)", r"\1<span>\2</span>", shown)
+    return f'<td class="{name}">{shown}</td>'
 
 
 def plain(title: str, text: str) -> Section:

@@ -38,9 +38,9 @@ def relay_section(module: Module, text: str, heads: Sequence[str] = (), *, origi
 
 
 def stage_section(title: str, stage: str, text: str) -> Section:
-    """Return the text of any other stage, closed where it is one of several sections."""
+    """Return the text of any other stage, which its title closes where it is one of several sections."""
     listing = code_listing(text, _lexer(stage, text), stage, relay=stage == "relay-typed")
-    return Section(title, text, listing.folded, closed=listing.whole)
+    return Section(title, text, listing.folded, closes=True)
 
 
 @dataclass(frozen=True, slots=True)

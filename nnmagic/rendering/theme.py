@@ -89,6 +89,8 @@ _LAYOUT = """\
 .jp-RenderedHTML > link:only-child):not(:has(.jp-OutputArea-child ~ .jp-OutputArea-child)) { display: none; }
 .jp-RenderedText pre:has(> .ansi-bold + .ansi-blue-fg):has(> .ansi-blue-fg + .ansi-red-fg) { \
 white-space: pre; overflow-x: auto; }
+.jp-RenderedText[data-mime-type$="stderr"]:has(> pre > .ansi-yellow-intense-fg:first-child + .ansi-bold + \
+.ansi-blue-fg) { background: none !important; border-left: 3px solid #d9a514; }
 .nnmagic { font-size: 13px; line-height: 1.45; color: var(--jp-content-font-color1, \
 var(--vscode-editor-foreground, currentColor)); container-type: inline-size; position: relative; }
 .nnmagic.nnmagic pre, .nnmagic.nnmagic.nnmagic code { font-family: \
@@ -128,7 +130,6 @@ padding: 2px 12px 2px 0; white-space: pre-wrap; border: 0; background: none; col
 .nnmagic table.rows .right { text-align: right; white-space: nowrap; }
 .nnmagic table.rows .call { font-family: var(--jp-code-font-family, \
 var(--vscode-editor-font-family, monospace)); padding-left: 2em; text-indent: -2em; }
-.nnmagic table.rows td.call:last-child { white-space: pre; padding-left: 0; text-indent: 0; }
 .nnmagic table.rows svg { display: block; max-width: none; margin-top: 3px; }
 .nnmagic table.rows th { font-weight: 600; }
 .nnmagic .graph, .nnmagic .graph[hidden] { display: block !important; \
@@ -140,7 +141,9 @@ clip-path: inset(50%); }
 .nnmagic.nnmagic .fallback:not(:focus-within) pre { white-space: pre; width: max-content; }
 .nnmagic table.rows .fallback { display: none; }
 @container (max-width: 700px) {
-.nnmagic table.code td.from { display: none; }
+.nnmagic table.code td.from, .nnmagic table.rows :is(th:empty, td:has(> svg)) { display: none; }
+.nnmagic table.rows td.call span { display: none; }
+.nnmagic table.rows td.short:first-child { white-space: pre-wrap; }
 }
 """
 
@@ -158,6 +161,6 @@ text-indent: 0; opacity: 0.72; }
 .nnmagic .linked :focus-visible { outline: 2px solid #1971c2; outline-offset: -2px; }
 """
 
-#: The style sheet of everything that nnmagic shows; its rules are under the class ``nnmagic``, but for one
-#: that hides the output which is the style sheet alone.
+#: The style sheet of everything that nnmagic shows; its rules are under the class ``nnmagic``, but for
+#: those of errors and warnings, and for one that hides the output which is the style sheet alone.
 STYLE_SHEET = f"{_LAYOUT}{_LINKED}{_token_rules()}"

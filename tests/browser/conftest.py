@@ -129,7 +129,7 @@ CONTRASTS = """
 
 #: The elements of outputs in which something is wider than they are.
 OVERFLOWING = """
-() => [...document.querySelectorAll('.nnmagic, .nnmagic pre, .nnmagic td, .nnmagic summary, .nnmagic .graph')]
+() => [...document.querySelectorAll('.nnmagic, .nnmagic :is(pre, td, summary, .graph, .rows)')]
   .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 1)
   .map((element) => `${element.className}: ${element.innerText.slice(0, 40)}`)
 """
@@ -179,9 +179,9 @@ class Lab:
         """A cell, counted from 0."""
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(index)
 
-    def resize(self, width: int, *, side_bar: bool) -> None:
-        """Makes the window so wide, with the side bar or without."""
-        self.page.set_viewport_size({"width": width, "height": 900})
+    def resize(self, width: int, *, side_bar: bool, height: int = 900) -> None:
+        """Makes the window so wide and high, with the side bar or without."""
+        self.page.set_viewport_size({"width": width, "height": height})
         if self.page.locator("#jp-left-stack").is_visible() != side_bar:
             self.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
         self.page.wait_for_timeout(500)

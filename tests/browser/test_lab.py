@@ -63,7 +63,7 @@ def test_after_all_outputs_are_cleared(lab: Lab) -> None:
 
 @pytest.mark.parametrize("width", [700, 900, 1280])
 def test_nothing_is_cut_and_no_word_is_broken(lab: Lab, width: int) -> None:
-    lab.resize(width, side_bar=width >= 900)
+    lab.resize(width, side_bar=width >= 900, height=4000)  # a picture has no more than what is in the window
     for index in range(1, len(CELLS)):
         lab.picture(f"width-{width}-cell-{index}", lab.cell(index))
     assert not lab.page.evaluate(OVERFLOWING)
@@ -94,15 +94,24 @@ def test_the_graph_is_drawn(lab: Lab) -> None:
     lab.picture("graph", graph)
 
 
-def test_other_stages_are_closed_until_they_are_opened(lab: Lab) -> None:
-    details = lab.cell(1).locator(".nnmagic details")
-    assert details.count() == 1
-    code = details.locator(".code")
-    assert not code.is_visible()
-    details.locator("summary").click()
-    assert code.is_visible()
-    assert "define" in code.inner_text()
-    details.locator("summary").click()
+def test_a_requested_stage_is_open_with_its_first_lines(lab: Lab) -> None:
+    llvm = lab.cell(1).locator(".nnmagic > details")
+    first, rest = llvm.locator(".code").all()
+    assert first.is_visible()
+    assert "target triple" in first.inner_text()
+    assert first.bounding_box()["height"] < 400
+    assert not rest.is_visible()
+    llvm.locator("summary").first.click()
+    assert not first.is_visible()
+    llvm.locator("summary").first.click()
+
+
+def test_a_warning_is_quiet(lab: Lab) -> None:
+    background = "element => getComputedStyle(element).backgroundColor"
+    warning, error = (lab.cell(index).locator(".jp-RenderedText").first for index in (7, 3))
+    assert warning.inner_text().startswith("warning: `unused` is assigned")
+    assert warning.evaluate(background) == "rgba(0, 0, 0, 0)" != error.evaluate(background)
+    assert min(lab.page.evaluate(CONTRASTS, ".jp-RenderedText pre:has(> .ansi-yellow-intense-fg) span")) > 3
 
 
 def test_a_function_shows_its_signature(lab: Lab) -> None:
@@ -129,13 +138,17 @@ def test_carets_stand_below_their_words(lab: Lab, width: int, side_bar: bool) ->
     for index in ERRORS:
         shown = lab.cell(index).locator(".jp-OutputArea-output pre")
         text = shown.evaluate("element => element.textContent")
-        begin, source, pairs = 0, 0, []
+        begin, source, pairs, sentences = 0, 0, [], []
         for line in text.split("\n"):
             if re.match(r"\s*\d+ \|", line):
                 source = begin
             elif carets := re.match(r"\s*\| +(\^+)", line):
                 pairs += [[place + carets.start(1), place + carets.end(1)] for place in (source, begin)]
+            elif line.strip():
+                sentences.append([begin, begin + len(line)])
             begin += len(line) + 1
+        box = shown.bounding_box()
+        assert all(end <= box["x"] + box["width"] for _, end, _ in shown.evaluate(PLACES, sentences))
         places = shown.evaluate(PLACES, pairs)
         for (left, right, top), (caret, end, below) in zip(places[::2], places[1::2], strict=True):
             assert (left, right) == pytest.approx((caret, end), abs=1)

@@ -46,9 +46,9 @@ def test_a_page(browser: Any, ran: Any, theme: str, tmp_path: Any) -> None:
     graph = page.locator(".nnmagic .graph svg").first
     assert graph.bounding_box()["height"] > 300
     assert page.evaluate("() => [...document.querySelectorAll('.nnmagic script')].length") == 0
-    details = page.locator(".nnmagic details").first
-    details.locator("summary").click()
-    assert "define" in details.locator(".code").inner_text(), "it opens without a script"
+    rest = page.locator(".nnmagic details details").first
+    rest.locator("summary").click()
+    assert "define" in rest.locator(".code").inner_text(), "it opens without a script"
     assert "unknown name `unknown`" in page.inner_text("body")
     ours = ".jp-RenderedText pre:has(> .ansi-bold + .ansi-blue-fg) [class*=ansi-]"  # not IPython's colours
     assert min(page.evaluate(CONTRASTS, ours)) > 2.5, "on the red of errors"

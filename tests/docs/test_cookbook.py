@@ -18,6 +18,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 import nnmagic
+from tools.recipe_ratios import PLAIN
 
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 
@@ -158,3 +159,8 @@ def test_a_recipe_calls_and_checks_what_it_compiles(section: Section) -> None:
     assert names, "a recipe compiles something"
     assert all(re.search(rf"\b{name}\b", python) for name in names), names
     assert re.search(r"^(    )?(np\.testing\.|assert )", python, flags=re.MULTILINE)
+
+
+def test_every_function_of_a_recipe_is_timed() -> None:
+    timed = {call.partition("(")[0] for call in PLAIN}
+    assert set().union(*(find_function_names(block) for each in RECIPES for block in each.blocks)) == timed

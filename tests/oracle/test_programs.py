@@ -1,5 +1,7 @@
 """Whole programs: real Relay types and prints them as we do, and computes what the relax engine does."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from tests.engine.programs import make_input
 from tests.oracle.judge import disagreement, flat
 from tests.random_programs.families.relay import arguments_of, write_module
 from tests.relay.corpus import load_programs
+from tests.rendering.test_shape_values import MASKS, SCORES, SIZES, attention
 
 #: Programs of the corpus whose numbers cannot be compared.
 NO_NUMBERS = {
@@ -54,6 +57,13 @@ def test_the_corpus(judge, count, part):
     count("programs of the corpus that the relax engine and real Relay ran", computed)
     assert not wrong, report(wrong)
     assert computed >= 0.9 * len(programs)
+
+
+def test_attention(judge):
+    """A page shows it in twelve lines; its text is whole."""
+    for spelling in itertools.product(SIZES, MASKS, SCORES):
+        text = str(attention(*spelling).relay)
+        assert disagreement(text, judge.ask(text)) is None, spelling
 
 
 @pytest.mark.parametrize("start", range(0, EACH * TESTS, EACH))

@@ -77,16 +77,25 @@ MASKS = (
 )
 
 
-@pytest.mark.parametrize("sizes", ['("b", "n", "d")', '("b", "m", "d")', "(2, 128, 64)"])
+#: The sizes of its keys; those of its queries have "n" for "m".
+SIZES = ('("b", "n", "d")', '("b", "m", "d")', "(2, 128, 64)")
+
+
+def attention(sizes: str, mask: str, scores: str) -> nnmagic.CompiledFunction:
+    params = f"q: Tensor[{sizes.replace('m', 'n')}, f32], k: Tensor[{sizes}, f32], v: Tensor[{sizes}, f32]"
+    body = f"    scores = {scores}\n    scores = {mask}\n    return softmax(scores, axis=-1) @ v\n"
+    return nnmagic.compile(f"def attend({params}):\n{body}", engine="numpy", namespace={"np": np})
+
+
+@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("scores", SCORES)
 def test_three_lines_of_attention_are_twelve_lines_of_relay(sizes: str, mask: str, scores: str) -> None:
-    q = sizes.replace("m", "n")
-    params = f"q: Tensor[{q}, f32], k: Tensor[{sizes}, f32], v: Tensor[{sizes}, f32]"
-    body = f"    scores = {scores}\n    scores = {mask}\n    return softmax(scores, axis=-1) @ v\n"
-    f = nnmagic.compile(f"def attend({params}):\n{body}", engine="numpy", namespace={"np": np})
+    f = attention(sizes, mask, scores)
     shown, _, whole = relay_html(f.relay, "hover").partition("<details>")
     assert len(lines(shown)) <= 12
+    shape = (2, 3, 4) if '"' in sizes else (2, 128, 64)
+    assert len(nnmagic.step(f, *np.ones((3, *shape), "float32"))) <= 15
     assert all(len(line) <= 78 for line in lines(shown))
     if whole:
         assert " ".join(lines(whole)).split() == f.relay_text.split()

@@ -124,7 +124,9 @@ class Steps(Sequence[Step]):
             )
             for step in self.steps
         ]
-        return table("step", rows, header, self._note(), code=6)
+        some = [i for i in range(7) if header[i] not in ("NaN", "Inf") or any(row[i] != "-" for row in rows)]
+        kept = [tuple(row[column] for column in some) for row in (header, *rows)]
+        return table("step", kept[1:], kept[0], self._note(), code=len(some) - 1)
 
     def _note(self) -> str:
         left_out = self.total - len(self.steps)
@@ -133,7 +135,8 @@ class Steps(Sequence[Step]):
         notes = [f"{self.name}: {self.total} values{told}{of_shapes}"]
         first = self.first_nan
         if first is None:
-            notes.append("no value has a NaN")
+            finite = not left_out and not any(step.infs for step in self.steps)
+            notes.append(f"no value has a NaN{' or an Inf' if finite else ''}")
         else:
             where = f", line {first.span.line}" if first.span else ""
             given = first.operation == "constant" or first.operation.startswith("argument")

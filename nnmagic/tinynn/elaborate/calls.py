@@ -254,7 +254,9 @@ def _not_callable(callee: v.Operand) -> v.RefusalError:
     """Return the error for a call of a value."""
     hint: str | None = None
     word = source_text(callee.span)
-    if isinstance(callee.value, v.DataTypeName):
+    if isinstance(callee.value, v.TupleConstructor):
+        hint = 'a type has square brackets, as in Tensor[("n", 3), f32]'
+    elif isinstance(callee.value, v.DataTypeName):
         hint = f"call one of its constructors: {', '.join(callee.value.fields)}"
     if word in BUILTINS and isinstance(callee.value, v.Known | v.TupleOf | v.Computed):
         hint = f"`{word}` is a name of the function's own here, which hides the function: rename it"

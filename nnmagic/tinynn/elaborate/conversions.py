@@ -258,6 +258,8 @@ def _no_tensor_hint(value: v.Operand) -> str | None:
             return f"call it, as in {source_text(value.value.receiver.span)}.{name}()"
         case v.BuiltinName(builtin=builtin):
             return f"call it, as in {builtin.name}(x)"
+        case v.GradientOf():
+            return f"call it, as in {source_text(value.span)}(x)"
         case v.LocalFunction():
             return "call it: a function without types is no value of Relay"
         case v.DictOf():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import difflib
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -430,7 +431,9 @@ class NameResolver:
             hint = "a function of a cell has no `self`: give it what it needs as parameters"
             return UnknownNameError("unknown name `self`", span, hint=hint)
         close = closest(first, [*local, *(key for key in self.namespace if key[:1] != "_")])
-        hint = f"did you mean {close}?" if close else "assign it first, or define it in another cell"
+        hint = "assign it first, or define it in another cell"
+        if close or first in sys.stdlib_module_names:
+            hint = f"did you mean {close}?" if close else f"run `import {first}` in another cell"
         return UnknownNameError(f"unknown name `{first}`", span, hint=hint)
 
 

@@ -25,14 +25,23 @@ IMPORTS = {
     "jax": "jax",
     "F": "torch.nn.functional",
     "torch": "torch",
+    "sp": "scipy",
     "scipy": "scipy",
+    "sklearn": "sklearn",
+    "plt": "matplotlib.pyplot",
+    "sns": "seaborn",
     "tf": "tensorflow",
     "pd": "pandas",
     "random": "random",
 }
 
-#: Transformations of functions that other libraries have.
+#: Transformations of functions, and annotations, that other libraries have.
 NOT_HERE = {
+    "Array": "write np.ndarray",
+    **{
+        name: f"run `from jaxtyping import {name}` in another cell"
+        for name in ("Float", "Float32", "Float64", "Int", "Shaped", "Num")
+    },
     "hvp": "write jvp(grad(f), (x,), (v,))[1]",
     "jit": "leave it out: the functions of a cell are compiled",
 }

@@ -20,6 +20,7 @@ from nnmagic.tinynn.operators.slices import (
     static_bound,
     take_slices,
 )
+from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.default_dtypes import inherit_default_dtype
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -50,7 +51,9 @@ def subscript(value: v.Operand, index: Sequence[v.Operand], span: Span) -> v.Val
             return tuple_of(result, value.value.columns, span)
         return v.ListOfRows(result, is_table - 1, is_row=True) if is_table else result
     if not is_tensor(value.value):
-        raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
+        dtype = value.value.value if isinstance(value.value, v.Known) else None
+        hint = f'for an array write Tensor[("n", 3), {dtype.short}]' if isinstance(dtype, DType) else None
+        raise v.RefusalError(f"{describe(value.value)} cannot be indexed", value.span, hint=hint)
     index = [replace(each, value=v.rows_of_list(each.value)) for each in index]
     result = _index_tensor(value.dynamic, index, span)
     return as_weak(result) if value.dynamic.weak else inherit_default_dtype(result, [value.dynamic])

@@ -62,7 +62,11 @@ def parse(
         try:
             module = py.parse(source.text, source.filename)
         except SyntaxError as error:
-            diagnostics.error(_message(error, source), spans.of_syntax_error(error, in_bytes=False))
+            is_slip = error.msg in ("invalid syntax", "expected ':'")
+            place = (error.text or "", (error.offset or 1) - 1)
+            suggestion = unsupported_syntax.syntax_hint(*place) if is_slip else None
+            span = spans.of_syntax_error(error, in_bytes=False)
+            diagnostics.error(_message(error, source), span, hint=suggestion)
             return None
         except (RecursionError, MemoryError):
             diagnostics.error(NESTED, spans.of_longest_line(), hint=NESTED_HINT)

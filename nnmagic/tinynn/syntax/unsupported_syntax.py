@@ -6,6 +6,11 @@ the syntax files take gets a general message: syntax that a later Python adds is
 
 from __future__ import annotations
 
+import keyword
+import re
+
+from nnmagic.diagnostics import closest
+
 _NEVER = "is not part of TinyNN"
 _ELSEWHERE = "Python that is not a tensor program belongs in another cell"
 #: What works in a loop whose number of rounds is dynamic.
@@ -100,3 +105,43 @@ CHANGE_A_LIST: dict[str, str] = {
     "remove": "make a new list: {0} = [x for x in {0} if c]",
     "update": "write {0}[key] = value, or {0} = {{**{0}, **others}}",
 }
+
+#: What other languages write, in what stands before the place of a syntax error and in its line.
+_NEAR = {
+    "++": "write x += 1",
+    "--": "write x -= 1",
+    "&&": "write `and`",
+    "||": "write `or`",
+    ".^": "write **",
+}
+_NEAR["!"] = "write `not`"
+_IN_LINE = {
+    r"\s*(else +if|elsif|elseif)\b": "write `elif`",
+    r"\s*(function|func|fun|fn) ": "write `def`",
+    r"\s*[%!]": "a magic, or a command of the shell, belongs in another cell",
+    r"\s*def \w+\((.*, *)?\w+ \w+": "a type stands behind the name, as in x: f32",
+}
+_FIRST_WORDS = (
+    "def",
+    "return",
+    "for",
+    "while",
+    "elif",
+    "else",
+    "class",
+    "import",
+    "continue",
+    "break",
+    "assert",
+)
+
+
+def syntax_hint(line: str, offset: int) -> str | None:
+    """Return what to do about a line that is no Python at an offset; None if nothing is known."""
+    near = line[max(offset - 2, 0) : offset + 1]
+    hints = [hint for pattern, hint in _IN_LINE.items() if re.match(pattern, line)]
+    hints += [hint for text, hint in _NEAR.items() if text in near]
+    first = re.match(r"\s*(\w+) +\w", line)
+    if first and not hints and not keyword.iskeyword(first[1]) and (close := closest(first[1], _FIRST_WORDS)):
+        return f"did you mean `{close}`?"
+    return hints[0] if hints else None

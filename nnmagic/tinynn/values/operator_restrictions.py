@@ -205,8 +205,16 @@ def check_product(what: str, lhs: ty.TensorType, rhs: ty.TensorType, inner: tupl
             f"differ ({format_dim(left_dim)} and {format_dim(right_dim)})",
             0,
             1,
-            hint=_names_hint(left_dim, right_dim),
+            hint=_transposed_hint(lhs, rhs, inner) or _names_hint(left_dim, right_dim),
         )
+
+
+def _transposed_hint(lhs: ty.TensorType, rhs: ty.TensorType, inner: tuple[int, int]) -> str | None:
+    """Return the hint for two matrices of which the second fits if it is transposed."""
+    is_written = len(lhs.shape) == len(rhs.shape) == 2 and inner == (-1, -2)
+    return (
+        "transpose one, as in x @ y.T" if is_written and not dims_differ(lhs.shape[1], rhs.shape[1]) else None
+    )
 
 
 def _rank(name: str, types: Sequence[ty.Type], ranks: Sequence[int]) -> None:

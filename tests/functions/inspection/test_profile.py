@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -245,8 +246,10 @@ def test_the_figures_of_fifty_programs_do_not_contradict_each_other(topic: str) 
 
 
 def consistent(compiled: nnmagic.CompiledFunction, *args: object) -> None:
-    """Assert that parts add up, and that no kernel does more than the machine can."""
+    """Assert that parts add up, that no kernel does more than the machine can, and that it takes no while."""
+    began = time.process_time()
     profiled = profile(compiled, args, {})
+    assert time.process_time() - began < 2
     peak, kernels = profiled.peak, profiled.kernels
     assert sum(kernel.seconds for kernel in kernels) + profiled.rest == pytest.approx(profiled.seconds)
     for kernel in kernels:

@@ -272,6 +272,92 @@ CASES = [
         (2.0,),
         {"Moving": Moving},
     ),
+    # slips
+    case(
+        'x: Tensor[("n", "m"), f32], y: Tensor[("n", "m"), f32]',
+        "x @ y",
+        "transpose one, as in x @ y.T",
+        "x @ y.T",
+        lambda x, y: x @ y.T,
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    case(
+        X,
+        "x @ y",
+        "transpose one, as in x @ y.T",
+        "x @ y.T",
+        lambda x, y: x @ y.T,
+        _array(3, 4),
+        _array(3, 4),
+    ),
+    Case(
+        "def g(x: f64):\n    return x * x\n\ndef f(x: f64):\n    return grad(g)\n",
+        "call it, as in grad(g)(x)",
+        "def g(x: f64):\n    return x * x\n\ndef f(x: f64):\n    return grad(g)(x)\n",
+        lambda x: 2 * x,
+        (3.0,),
+    ),
+    *(
+        case("x: i64", refused, hint, followed, lambda x: x + np.int64(1), np.int64(2))
+        for refused, hint, followed in (
+            ("x++\nreturn x", "write x += 1", "x += 1\nreturn x"),
+            ("y = x + 2\ny--\nreturn y", "write x -= 1", "y = x + 2\ny -= 1\nreturn y"),
+            (
+                "if x > 0 && x < 9:\n    x = x + 1\nreturn x",
+                "write `and`",
+                "if x > 0 and x < 9:\n    x = x + 1\nreturn x",
+            ),
+            (
+                "if x > 0 || x < 9:\n    x = x + 1\nreturn x",
+                "write `or`",
+                "if x > 0 or x < 9:\n    x = x + 1\nreturn x",
+            ),
+            (
+                "if !(x > 9):\n    x = x + 1\nreturn x",
+                "write `not`",
+                "if not (x > 9):\n    x = x + 1\nreturn x",
+            ),
+            ("return x.^1 + 1", "write **", "return x ** 1 + 1"),
+            (
+                "if x > 9:\n    x = 0\nelse if x > 0:\n    x = x + 1\nreturn x",
+                "write `elif`",
+                "if x > 9:\n    x = 0\nelif x > 0:\n    x = x + 1\nreturn x",
+            ),
+            ("x = x + 1\nretrun x\n", "did you mean `return`?", "x = x + 1\nreturn x\n"),
+            (
+                "fro i in range(1):\n    x = x + 1\nreturn x",
+                "did you mean `for`?",
+                "for i in range(1):\n    x = x + 1\nreturn x",
+            ),
+        )
+    ),
+    *(
+        Case(refused, hint, "def f(x: f32):\n    return x + 1\n", lambda x: x + 1, (np.float32(2),))
+        for refused, hint in (
+            ("function f(x: f32):\n    return x + 1\n", "write `def`"),
+            ("deff f(x: f32):\n    return x + 1\n", "did you mean `def`?"),
+            ("def f(f32 x):\n    return x + 1\n", "a type stands behind the name, as in x: f32"),
+        )
+    ),
+    *(
+        Case(
+            f"def f(x: {refused}):\n    return x + 1\n",
+            hint,
+            f"def f(x: {followed}):\n    return x + 1\n",
+            lambda x: x + 1,
+            (np.ones((2, 3), "float32"),),
+        )
+        for refused, hint, followed in (
+            (
+                'Tensor(("n", 3), f32)',
+                'a type has square brackets, as in Tensor[("n", 3), f32]',
+                'Tensor[("n", 3), f32]',
+            ),
+            ("f32[2, 3]", 'for an array write Tensor[("n", 3), f32]', 'Tensor[("n", 3), f32]'),
+            ("Array", "write np.ndarray", "np.ndarray"),
+        )
+    ),
     # memory of somebody else
     case(
         X,

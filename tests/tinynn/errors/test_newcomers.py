@@ -9,6 +9,21 @@ import nnmagic
 
 MISTAKES = [
     (
+        "def f(x: f64):\n    return x * time.time()\n",
+        "unknown name `time`",
+        "run `import time` in another cell",
+    ),
+    (
+        "def f(x: f64):\n    return plt.plot(x)\n",
+        "`plt` is not defined in the notebook",
+        "run `import matplotlib.pyplot as plt` in another cell",
+    ),
+    (
+        "def f(x: Float):\n    return x\n",
+        "unknown name `Float`",
+        "run `from jaxtyping import Float` in another cell",
+    ),
+    (
         "def f(a: Tensor[(6,), f32]):\n    return a[len(a)/2]\n",
         "an index must be an int or a slice, not the number 3.0",
         "write // for a whole number, as in (len(a)//2)",

@@ -22,9 +22,22 @@ def code_text(libraries: Iterable[Any], stage: str) -> str:
     """
     if stage == "asm":
         return "\n\n".join(f"{name}:\n{code}" for name, code in function_code(libraries).items())
-    text = "".join(library.inspect_source("ll") for library in libraries)
+    text = "".join(_without_debug_information(library.inspect_source("ll")) for library in libraries)
     numbers: dict[str, int] = {}
     return _ADDRESS.sub(lambda address: str(numbers.setdefault(address[0], len(numbers))), text)
+
+
+def _without_debug_information(text: str) -> str:
+    """Return LLVM code without what debuggers ask for, and without the metadata that only this names."""
+    text = _DEBUG.sub("", text)
+    metadata = {name: row for row, name in _METADATA.findall(text)}
+    used, left = set(), re.findall(r"!\d+", _METADATA.sub("", text))
+    while left:
+        name = left.pop()
+        if name not in used:
+            used.add(name)
+            left += re.findall(r"!\d+", metadata.get(name, ""))
+    return _METADATA.sub(lambda row: row[0] if row[2] in used else "", text)
 
 
 def kernel_texts(module: tvm.IRModule) -> dict[str, str]:
@@ -73,6 +86,9 @@ _INT64 = re.compile(r"\bT\.int64\((-?\d+)\)")
 _PRIVATE = ".L_"
 #: A label, and a directive of the assembler or a comment.
 _LABEL, _DIRECTIVE = re.compile(r"([\w.$]+):"), re.compile(r"\s*(\.\w+\b(?!.*:)|[#;/])")
+#: What LLVM code has for debuggers, and where it is from; a row of metadata, and its name.
+_DEBUG = re.compile(r"(?m), !dbg !\d+| !dbg !\d+|^(?: *#dbg_|!llvm\.dbg|; ModuleID|source_filename).*\n")
+_METADATA = re.compile(r"(?m)^((!\d+) = .*\n?)")
 #: What TVM adds to each object: conversions of half floats.
 _SUPPORT = ("__truncsfhf2", "__extendhfsf2")
 #: What the labels after a function begin with.
