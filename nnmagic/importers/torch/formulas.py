@@ -247,8 +247,45 @@ def multilabel_margin_loss(
     return losses.mean() if reduction == "mean" else losses.sum()
 
 
+def _first_places(data: Any, *, size: int, fill_value: int = -1) -> Any:
+    """Return the places of so many elements that are not 0; rows of a number where there are fewer."""
+    import torch
+
+    if data.dim() == 0 or data.numel() == 0:
+        return torch.full((size, data.dim()), fill_value)
+    counts = (data != 0).reshape(-1).cumsum(0)
+    place = torch.searchsorted(counts, torch.arange(1, size + 1))
+    is_found, axes = place < data.numel(), []
+    for length in reversed(data.shape):
+        axes.append(place % length)
+        place = place // length
+    return torch.where(is_found[:, None], torch.stack(axes[::-1], 1), fill_value)
+
+
+def _normalize_batch(*args: Any) -> tuple[Any, ...]:
+    import torch
+
+    settings = (*args[:-2], True, *args[-2:])  # of training
+    result, mean, scale, *running = torch.ops.aten._native_batch_norm_legit_functional(*settings)
+    return result, mean, scale, torch.zeros(0, dtype=torch.uint8), *running
+
+
+def _spherical_bessel(data: Any) -> Any:
+    import torch
+
+    data = data if data.is_floating_point() else data.to(torch.get_default_dtype())
+    return torch.where((data == 0) | data.isinf(), (data == 0).to(data.dtype), data.sin() / data)
+
+
+def _bessel(name: str, data: Any) -> Any:
+    import torch
+
+    return getattr(torch.special, name)(data)
+
+
 #: Formulas by the names of ATen's operators, and by those of transformers.
 FORMULAS: dict[str, Callable[..., Any]] = {
+    "_batch_norm_with_update_functional": _normalize_batch,
     "_grouped_mm": _multiply_groups,
     "bartlett_window": partial(_window, _bartlett),
     "blackman_window": partial(_window, _blackman),
@@ -257,6 +294,10 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "multilabel_margin_loss": lambda data, target, reduction=1: multilabel_margin_loss(
         data, target, reduction=("none", "mean", "sum")[reduction]
     ),
+    "nonzero_static": _first_places,
+    "special_modified_bessel_i0": partial(_bessel, "i0"),
+    "special_modified_bessel_i1": partial(_bessel, "i1"),
+    "special_spherical_bessel_j0": _spherical_bessel,
     "ormqr": _apply_reflections,
     "kaiser_window": partial(_window, _kaiser),
     "fake_quantize_per_tensor_affine_cachemask": _round_to_scale,

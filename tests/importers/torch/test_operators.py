@@ -31,6 +31,7 @@ NAMES = (
     *("angle", "diagonal_scatter", "index_reduce.mean", "logcumsumexp", "masked_select", "median"),
     *("nanmedian", "narrow_copy", "nn.functional.bilinear", "nn.functional.embedding", "put"),
     *("digamma", "dist", "lgamma", "polygamma.polygamma_n_4", "squeeze.multiple", "triu_indices"),
+    *("frexp", "nonzero_static", "special.modified_bessel_i1", "special.spherical_bessel_j0"),
     *("erfinv", "i0", "special.i0e", "special.i1", "special.i1e", "special.log_ndtr", "special.ndtri"),
 )
 #: Functions of linear algebra, which SciPy's LAPACK computes.
@@ -176,6 +177,32 @@ def test_searches_and_running_extremes_of_hostile_numbers(engine: str) -> None:
     arguments = (floats, bytes_, longs)
     found = nnmagic.from_torch(f, arguments, engine=engine)(*arguments)
     torch.testing.assert_close(found, f(*arguments), equal_nan=True)
+
+
+def test_mantissas_and_exponents_of_hostile_floats() -> None:
+    tiny = torch.tensor([0.0, -0.0, 1e-40, -1e-45, math.inf, math.nan, -3.5, 3e38, 1e-7])
+    given = (tiny, tiny.double() * 1e-300, tiny.half())
+
+    def parts(*given: torch.Tensor) -> list[torch.Tensor]:
+        return [part for x in given for part in torch.frexp(x)]
+
+    found = nnmagic.from_torch(parts, given, engine="numpy")(*given)
+    for one, expected in zip(found, parts(*given), strict=True):
+        torch.testing.assert_close(one, expected, rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(torch.signbit(one), torch.signbit(expected)) or expected.isnan().any()
+
+
+@pytest.mark.parametrize("shape", [(), (0, 2), (1,), (2, 1, 3)])
+@pytest.mark.parametrize("size", [0, 2, 9])
+def test_so_many_places_that_are_not_0(shape: tuple[int, ...], size: int) -> None:
+    x = torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape) % 3
+
+    def places(x: torch.Tensor) -> list[torch.Tensor]:
+        each = (x, x > 0, torch.where(x > 1, math.nan, x))
+        return [torch.nonzero_static(one, size=size, fill_value=-7) for one in each]
+
+    found = nnmagic.from_torch(places, (x,), engine="numpy")(x)
+    assert all(map(torch.equal, found, places(x)))
 
 
 def test_negative_powers_of_integers() -> None:

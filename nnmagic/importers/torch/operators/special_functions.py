@@ -10,7 +10,7 @@ from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.torch.calls import AtenCall
 from nnmagic.importers.torch.mathematics import convert, in_float32
 from nnmagic.importers.torch.registry import Rule, operator, operators
-from nnmagic.relay.functions import normal_distribution, special
+from nnmagic.relay.functions import float_parts, normal_distribution, special
 from nnmagic.relay.ops.unary import MAX_ORDER
 
 
@@ -25,6 +25,12 @@ def _polygamma(call: AtenCall) -> Value:
 @operator("nextafter")
 def _nextafter(call: AtenCall) -> Value:
     return special.next_float(*(convert(call[name], call.dtype) for name in ("self", "other")))
+
+
+@operator("frexp")
+def _frexp(call: AtenCall) -> list[Value]:
+    mantissa, exponent = float_parts.frexp(call["self"])
+    return [mantissa, exponent.cast("int32")]
 
 
 def _special(name: str) -> Rule:
