@@ -41,6 +41,10 @@ def with_states(args: Iterable[object]) -> tuple[object, ...]:
 @contextmanager
 def lock(generators: Sequence[np.random.Generator]) -> Iterator[None]:
     """Hold the locks of generators, so that no other thread draws from them."""
+    if len(generators) == 1:
+        with generators[0].bit_generator.lock:
+            yield
+        return
     with ExitStack() as stack:
         for generator in sorted(generators, key=lambda each: id(each.bit_generator)):
             stack.enter_context(generator.bit_generator.lock)
