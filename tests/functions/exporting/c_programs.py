@@ -26,6 +26,15 @@ RUN_WASM = Path(__file__).with_name("run_wasm.js").read_text("utf-8")
 _TYPES = {"bool": "bool", "float16": "uint16_t", "float32": "float", "float64": "double"}
 
 
+#: What is written and read has blocks of its own size, not filled: valgrind sees each access beside one.
+_SUPPORT = """static void put(const void *data, size_t bytes) { fwrite(data, 1, bytes, stdout); }
+static void *block(const void *data, size_t bytes) {
+    char *memory = malloc(bytes);
+    for (size_t i = 0; data && i < bytes; i++) memory[i] = ((const char *)data)[i];
+    return memory;
+}"""
+
+
 @dataclass(frozen=True)
 class Argument:
     """An argument as the header's comment says: ``x  float32[n, 3]: read``."""
@@ -77,9 +86,8 @@ class Calls:
         data, body = list[str](), list[str]()
         for function, values in self._calls:
             self._call(function.name, flat(tuple(values)), data, body)
-        put = "static void put(const void *data, size_t bytes) { fwrite(data, 1, bytes, stdout); }"
         includes = ["#include <stdio.h>", "#include <stdlib.h>", f'#include "{header}"']
-        return "\n".join([*includes, put, *data, "int main(void) {", *body, "    return 0;", "}", ""])
+        return "\n".join([*includes, _SUPPORT, *data, "int main(void) {", *body, "    return 0;", "}", ""])
 
     def _call(self, name: str, values: Sequence[np.ndarray], data: list[str], body: list[str]) -> None:
         """Add the data and the statements of a call."""
@@ -99,16 +107,19 @@ class Calls:
                 given.append(own)
             elif own.startswith("result"):
                 count = int(np.prod([eval(size, dict(sizes)) for size in argument.shape or ()], dtype=int))
-                data.append(f"static {type_} {symbol}[{max(count, 1)}];")
+                declared.append(f"{type_} *{symbol} = block(NULL, {count} * sizeof *{symbol});")
                 given.append(symbol)
-                after.append(f"put({symbol}, {count} * sizeof *{symbol});")
+                after.append(f"put({symbol}, {count} * sizeof *{symbol}); free({symbol});")
             else:
                 array = next(arrays)
                 sizes.update(zip(argument.shape or (), array.shape, strict=True) if argument.shape else ())
                 sizes.update({own: array.item()} if argument.shape is None else {})
-                data.append(f"static {type_} {symbol}[] = {{{_numbers(array)}}};")
+                data.append(f"static const {type_} of_{symbol}[] = {{{_numbers(array)}}};")
+                declared.append(f"{type_} *{symbol} = block(of_{symbol}, {array.size} * sizeof *{symbol});")
                 given.append(f"*{symbol}" if argument.shape is None else symbol)
-                after += [] if argument.role == "read" else [f"put({symbol}, sizeof {symbol});"]
+                bytes_ = f"{array.size} * sizeof *{symbol}"
+                after += [] if argument.role == "read" else [f"put({symbol}, {bytes_});"]
+                after.append(f"free({symbol});")
         failed = f'{{ fprintf(stderr, "{name}: %s\\n", {name}_message(code)); return 1; }}'
         call = [f"int code = {name}({', '.join(given)});", f"if (code) {failed}"]
         body += ["    {", *(f"        {line}" for line in (*declared, *call, *after)), "    }"]

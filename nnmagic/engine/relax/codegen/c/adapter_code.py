@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from nnmagic.engine import engine_error
-from nnmagic.engine.relax.codegen.c.entry_code import NEEDED, CArgument, llvm_type
+from nnmagic.engine.relax.codegen.c.entry_code import KERNEL, NEEDED, CArgument, call_run, llvm_type
 from nnmagic.engine.relax.codegen.c.functions import CFunction
 
 #: The symbol of the adapter, and the function of TVM's that returns its address when the code is loaded.
@@ -58,7 +58,7 @@ def _returning(
             f"define {type_} @{_ADAPTER}({parameters}) {{",
             f"  %.result = alloca {type_}",
             *before,
-            f"  %.code = call i32 @{function.name}.run({', '.join(['ptr null', *values, 'ptr %.result'])})",
+            *call_run(function.name, ["ptr null", *values, "ptr %.result"]),
             f"  %.number = load {type_}, ptr %.result",
             "  %.is_done = icmp eq i32 %.code, 0",
             f"  %.returned = select i1 %.is_done, {type_} %.number, {type_} {failed}",
@@ -90,9 +90,11 @@ def _of_count(function: CFunction, signature: str) -> str:
 
 def _check_first(text: str, wanted: str) -> str:
     """Return a function of ``%count`` values that returns NaN where it is not the count that is wanted."""
-    head, _, body = text.partition("{\n")
-    check = f"  %fits = icmp eq i32 %count, {wanted}\n  br i1 %fits, label %go, label %wrong\n"
-    return f"{head}{{\n{check}wrong:\n  ret double {_NAN}\ngo:\n{body}"
+    head, *body = text.split("\n")
+    kept = [line for line in body if " = alloca " in line]
+    check = f"  %fits = icmp eq i32 %count, {wanted}\n  br i1 %fits, label %go, label %wrong"
+    checked = [check, f"wrong:\n  ret double {_NAN}\ngo:", *(line for line in body if line not in kept)]
+    return "\n".join([head, *kept, *checked])
 
 
 _STATUS = """  %status = icmp eq i32 %.code, 0
@@ -108,8 +110,8 @@ def _of_vector(function: CFunction) -> tuple[list[str], str]:
     array, *sizes, _ = function.arguments
     assert array.shape is not None
     check = [] if sizes else _branch(f"icmp eq i64 %size, {array.shape[0]}", "fits")
-    taken = ", ".join(["ptr null", "ptr %values", *(["i64 %size"] if sizes else []), "ptr %result"])
-    return check, f"  %.code = call i32 @{function.name}.run({taken})"
+    taken = ["ptr null", "ptr %values", *(["i64 %size"] if sizes else []), "ptr %result"]
+    return check, "\n".join(call_run(function.name, taken))
 
 
 def _filter(function: CFunction, signature: str) -> str:
@@ -139,7 +141,7 @@ def _length_check(function: CFunction) -> list[str]:
         "  %status_at = alloca i64",
         "  %needed.address = ptrtoint ptr %needed to i64",
         "  %status.address = ptrtoint ptr %status_at to i64",
-        f"  %.unused = call i32 @{function.name}.kernel_{NEEDED}(i64 %size, i64 %needed.address, "
+        f"  %.unused = call i32 @{function.name}.{KERNEL}{NEEDED}(i64 %size, i64 %needed.address, "
         "i64 %status.address)",
         "  %bytes_at = getelementptr i64, ptr %needed, i64 1",
         "  %bytes = load i64, ptr %bytes_at",

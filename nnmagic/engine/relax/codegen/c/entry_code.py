@@ -1,7 +1,11 @@
-"""Write the LLVM of the C functions around AOT programs: of `f`, `f_with`, `f_message`."""
+"""Write the LLVM of the C functions around AOT programs: of `f`, `f_with`, `f_message`.
+
+What these run, `f.steps`, is a text of its own: LLVM gets it with the program, and joins them.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +15,7 @@ from nnmagic.engine.relax.codegen.aot.heap import RELEASE
 from nnmagic.engine.relax.codegen.aot.memory import round_up
 from nnmagic.engine.relax.codegen.aot.program import ALIGNMENT, Register
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
+from nnmagic.engine.relax.codegen.c.runtime_code import DECLARED
 from nnmagic.engine.relax.runtime.native_entry import FAILURES, REFUSED, TOO_DEEP
 from nnmagic.relay.types import NUMPY_DTYPES
 
@@ -33,6 +38,10 @@ _LEVELS, _DEPTH = 4, 1000
 
 #: The names of the program's functions that run it, and say how much memory that takes.
 PLAIN_ENTRY, NEEDED = "plain_entry", "workspace_bytes"
+
+#: The function that both are put into, with the steps of a call; what symbols of the program's functions
+#: begin with, after the name of the C function and a dot.
+RUN, STEPS, KERNEL = "run", "steps", "kernel_"
 
 #: The bytes as LLVM writes them in texts.
 _WRITTEN = np.array([f"\\{byte:02X}".encode() for byte in range(256)])
@@ -78,7 +87,7 @@ class EntryCode:
     """Writes the functions of one program.
 
     name: the symbol. arguments: in C's order. messages: what the failures of the program say, by number.
-    parallel: whether its kernels share loops between threads. wide: whether addresses have 64 bits.
+    wide: whether addresses have 64 bits.
     """
 
     def __init__(
@@ -88,12 +97,12 @@ class EntryCode:
         arguments: Sequence[CArgument],
         messages: Sequence[str],
         *,
-        parallel: bool,
         wide: bool,
     ) -> None:
         self.name, self.program, self.arguments, self.messages = name, program, arguments, messages
-        self.parallel, self.wide = parallel, wide
+        self.wide = wide
         self._lines: list[str] = []
+        self._called: set[str] = set()
         self._count = 0
         self._status = ""
         entry = program.entry
@@ -102,21 +111,33 @@ class EntryCode:
         self.copied = [argument for argument in arguments if argument.role == "copied"]
         self._stack = None
         if isinstance(entry.workspace, int) and entry.workspace <= _STACK_BYTES and not self.copied:
-            self._stack = entry.workspace + round_up(self._state * 8) + ALIGNMENT
+            self._stack = entry.workspace + round_up(self._state * 8)
 
-    def text(self) -> str:
-        """Return the code."""
-        parameters = [argument.llvm for argument in self.arguments]
-        with_host = ", ".join(["ptr %host", *parameters])
+    def steps(self) -> str:
+        """Return a module with what `f` and `f_with` run, which is put into the program's function `RUN`."""
+        parameters = ", ".join(["ptr %host", *(argument.llvm for argument in self.arguments)])
         self._run()
-        run = f"define internal i32 @{self.name}.run({with_host}) {{"
-        functions = [
-            _forward(f"{self.name}_with", with_host, f"@{self.name}.run", with_host),
-            _forward(
-                self.name, ", ".join(parameters), f"@{self.name}.run", ", ".join(["ptr null", *parameters])
-            ),
-        ]
-        return "\n".join([*self._constants(), run, *self._lines, "}", *functions, *self._message(), ""])
+        data = [f"{symbol} = external constant i64" for symbol in self._constant_symbols()]
+        data.append(f"@{self.name}.table = external constant i64")
+        run = f"define void @{self.name}.{STEPS}({parameters}, ptr %.code) {{"
+        # Memory on the stack comes first: behind a branch its place would be computed, and all of it be kept.
+        lines = sorted(self._lines, key=lambda line: " = alloca " not in line)
+        body = re.sub(r"(?m)^  ret i32 (.*)$", r"  store i32 \1, ptr %.code\n  ret void", "\n".join(lines))
+        return "\n".join([DECLARED, *data, *sorted(self._called), run, body, "}", ""])
+
+    def text(self, *, parallel: bool) -> str:
+        """Return the rest of the code; ``parallel``: whether kernels share loops between threads."""
+        parameters = [argument.llvm for argument in self.arguments]
+        functions = []
+        for name, host in ((f"{self.name}_with", "%host"), (self.name, "null")):
+            lines = call_run(self.name, [f"ptr {host}", *parameters])
+            if parallel:
+                lines.insert(0, f"  store ptr {host}, ptr @nnm_current")
+                lines.insert(0, "  %.before = load ptr, ptr @nnm_current")
+                lines.append("  store ptr %.before, ptr @nnm_current")
+            given = ", ".join(["ptr %host", *parameters][host == "null" :])
+            functions += [f"define signext i32 @{name}({given}) {{", *lines, "  ret i32 %.code", "}"]
+        return "\n".join([*self._constants(), *functions, *self._message(), ""])
 
     def _constants(self) -> Iterator[str]:
         for number, constant in enumerate(self.program.constants):
@@ -190,7 +211,9 @@ class EntryCode:
         self._status = self._new("alloca i64")
         sizes = self._sizes()
         memory = self._memory(sizes, needed)
-        begin = self._align(self._address(memory))
+        begin = self._address(memory)
+        if self._stack is None:
+            begin = self._align(begin)
         state = self._new(f"inttoptr i64 {begin} to ptr")
         if self._state:
             self._add(f"call void @llvm.memset.p0.i64(ptr {state}, i8 0, i64 {8 * self._state}, i1 false)")
@@ -198,12 +221,7 @@ class EntryCode:
         copies = self._copies(begin, needed)
         arguments = [*(f"i64 {size}" for size in sizes), *self._parameters(), *self._results(copies, left)]
         arguments += [f"i64 {begin}", f"i64 {self._address(table)}"]
-        if self.parallel:
-            before = self._new("load ptr, ptr @nnm_current")
-            self._add("store ptr %host, ptr @nnm_current")
         status = self._call(PLAIN_ENTRY, arguments)
-        if self.parallel:
-            self._add(f"store ptr {before}, ptr @nnm_current")
         code = self._code(status)
         if copies:
             self._copy_back(code, copies, needed)
@@ -228,9 +246,13 @@ class EntryCode:
 
     def _call(self, function: str, arguments: Sequence[str]) -> str:
         """Call a function of the program, and return its status."""
-        every = ", ".join([*arguments, f"i64 {self._address(self._status)}"])
-        self._new(f"call i32 @{self.name}.kernel_{function}({every})")
+        self._call_kernel(function, [*arguments, f"i64 {self._address(self._status)}"])
         return self._new(f"trunc i64 {self._load_word(self._status, 0)} to i32")
+
+    def _call_kernel(self, function: str, arguments: Sequence[str]) -> None:
+        symbol = f"@{self.name}.{KERNEL}{function}"
+        self._new(f"call i32 {symbol}({', '.join(arguments)})")
+        self._called.add(f"declare i32 {symbol}({', '.join(each.split()[0] for each in arguments)})")
 
     def _sizes(self) -> list[str]:
         """Return the dimensions, after a check that none is negative."""
@@ -381,15 +403,18 @@ class EntryCode:
             self._copy(memory, source, nbytes)
         self._add("br label %made")
         self._lines.append("made:")
-        self._new(f"call i32 @{self.name}.kernel_{RELEASE.name_hint}(i64 {begin})")
+        self._call_kernel(RELEASE.name_hint, [f"i64 {begin}"])
         self._join("make")
         return self._new(f"load i32, ptr {final}")
 
 
-def _forward(name: str, parameters: str, callee: str, values: str) -> str:
-    """Return a function that calls another one."""
-    body = f"  %.status = tail call i32 {callee}({values})\n  ret i32 %.status\n"
-    return f"define signext i32 @{name}({parameters}) {{\n{body}}}"
+def call_run(name: str, values: Sequence[str]) -> list[str]:
+    """Return the instructions that run the function of that name, for its code ``%.code``."""
+    return [
+        "  %.code_at = alloca i32",
+        f"  call i32 @{name}.{KERNEL}{RUN}({', '.join(values)}, ptr %.code_at)",
+        "  %.code = load i32, ptr %.code_at",
+    ]
 
 
 def _quote(data: bytes) -> str:

@@ -13,13 +13,22 @@ import tvm
 from tvm import ir, tirx
 
 from nnmagic.engine import engine_error
+from nnmagic.engine.relax.codegen.aot.bodies.ends import ASK
 from nnmagic.engine.relax.codegen.aot.entry import emit_plain_entry, emit_workspace_size
 from nnmagic.engine.relax.codegen.aot.functions import emit_functions, emit_support, function_variables
 from nnmagic.engine.relax.codegen.aot.program import ShapeCheck
 from nnmagic.engine.relax.codegen.aot.size_text import size_to_json
 from nnmagic.engine.relax.codegen.aot.whole_program import AotProgram
 from nnmagic.engine.relax.codegen.build import compile_programs
-from nnmagic.engine.relax.codegen.c.entry_code import NEEDED, PLAIN_ENTRY, CArgument, EntryCode
+from nnmagic.engine.relax.codegen.c.entry_code import (
+    KERNEL,
+    NEEDED,
+    PLAIN_ENTRY,
+    RUN,
+    STEPS,
+    CArgument,
+    EntryCode,
+)
 from nnmagic.engine.relax.codegen.c.llvm_linking import join_modules, undefined_functions
 from nnmagic.engine.relax.codegen.c.runtime_code import runtime
 from nnmagic.engine.relax.codegen.c.target_code import adapt
@@ -43,6 +52,8 @@ _MATHEMATICS = frozenset(
     nearbyint rint lrint llrint round lround llround trunc fmod remainder copysign nextafter fdim fmax fmin
     fma""".split()  # noqa: SIM905 - a list of words
 )
+
+_POINTER = ir.PointerType(ir.PrimType("int8"))
 
 _KEYWORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int
@@ -101,6 +112,7 @@ def compile_c_function(
     """
     _refuse_checks(title, program)
     arguments = _arguments(program, names, destinations)
+    code = EntryCode(name, program, arguments, messages, wide=_is_wide(target))
 
     def emit(
         programs: Mapping[str, AotProgram], target: tvm.target.Target, _opt_level: int
@@ -111,16 +123,34 @@ def compile_c_function(
             functions = list(emit_functions(program, variables))
             functions.append((ir.GlobalVar(NEEDED), emit_workspace_size(program)))
             functions.append((ir.GlobalVar(PLAIN_ENTRY), emit_plain_entry(program, variables)))
-        functions[:0] = emit_support([program])
-        return [(var, _without_python(function)) for var, function in functions], []
+            functions.append((ir.GlobalVar(RUN), _run_steps(code)))
+        unasked = [] if any(each.parallel is not None for each in program.functions) else [ASK]
+        functions[:0] = (pair for pair in emit_support([program]) if pair[0] not in unasked)
+        return [(var, _without_python(function, unasked)) for var, function in functions], []
 
     _, compiled, _ = compile_programs({ENTRY: program}, target, opt_level, emit)
     modules = [llvm.module.inspect_source("ll") for llvm in compiled]
     _refuse_libraries(title, modules)
     parallel = threads and any("@__TVMBackendParallelLaunch" in llvm for llvm in modules)
     modules = [llvm.replace(f"@{KERNEL_PREFIX}", f"@{name}.kernel_") for llvm in modules]
-    code = EntryCode(name, program, arguments, messages, parallel=parallel, wide=_is_wide(target))
-    return CFunction(name, title, arguments, messages, parallel, modules, code.text())
+    return CFunction(name, title, arguments, messages, parallel, modules, code.text(parallel=parallel))
+
+
+def _run_steps(code: EntryCode) -> tirx.PrimFunc:
+    """Return the function that a C function calls: LLVM puts the steps into it, and the program into them."""
+    params = [tirx.Var(each.name, _c_type(each)) for each in code.arguments]
+    params = [tirx.Var("host", _POINTER), *params, tirx.Var("code", _POINTER)]
+    text = code.steps().replace(f"@{code.name}.{KERNEL}", f"@{KERNEL_PREFIX}")
+    call = tirx.Evaluate(tirx.call_extern("void", f"{code.name}.{STEPS}", *params))
+    body = tirx.AttrStmt("default", "pragma_import_llvm", ir.StringImm(text), call)
+    return tirx.PrimFunc(params, body, ir.PrimType("int32"))
+
+
+def _c_type(argument: CArgument) -> ir.Type:
+    if argument.is_pointer:
+        return _POINTER
+    bits = {"bool": "int8", "float16": "int16", "bfloat16": "int16"}
+    return ir.PrimType(bits.get(argument.dtype, argument.dtype))
 
 
 def _is_wide(target: tvm.target.Target) -> bool:
@@ -140,12 +170,17 @@ def link(functions: Sequence[CFunction], more: str = "") -> ObjectCode:
     return load_llvm(adapt(text))
 
 
-def _without_python(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a function that does not ask to be stopped, and refuses shapes that it would ask about."""
+def _without_python(function: tirx.PrimFunc, unasked: Sequence[ir.GlobalVar]) -> tirx.PrimFunc:
+    """Return a function that does not ask to be stopped, and refuses shapes that it would ask about.
+
+    ``unasked`` are functions that would only ask whether to stop.
+    """
     answers = {POLL: 0, SHAPES_FIT_NATIVE: 1}
     packed = tvm.ir.Op.get("tirx.tvm_call_packed")
 
     def answer(call: tvm.ir.Call) -> Any:
+        if call.op in unasked:
+            return tirx.const(0, "int32")
         if call.op != packed or (name := str(call.args[0].value)) not in answers:
             return call
         return tirx.const(answers[name], "int32")

@@ -39,6 +39,11 @@ def join_modules(parts: Sequence[str], own: str) -> str:
     types: list[str] = []
     for text in [*map(_rename, parts, range(len(parts))), own]:
         for statement in _statements(text):
+            if statement.startswith("define available_externally"):
+                continue  # it is in the functions that call it
+            if " external " in statement.partition("(")[0]:
+                declarations.setdefault(_name_of(statement), statement)
+                continue
             if statement.startswith(("define ", "@")):
                 name = _name_of(statement)
                 if text is own or not _OF_TVM.match(name):

@@ -26,6 +26,15 @@ look:
   br i1 %without, label %plain, label %ask
 ask:"""
 
+#: What the steps of a call use of it, and of LLVM.
+DECLARED = """
+declare ptr @nnm_allocate(ptr, i64)
+declare void @nnm_release(ptr, ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i64 @llvm.umax.i64(i64, i64)
+"""
+
 _RUNTIME = f"""
 %nnm_host = type {{ ptr, ptr, ptr, ptr, i32 }}
 @__TVMBackendAllocWorkspace = internal constant ptr @nnm_workspace
