@@ -1,1 +1,2 @@
+void *malloc(__SIZE_TYPE__ size);
 void free(void *memory);
