@@ -314,9 +314,11 @@ def test_a_folder_of_windows_is_named_in_ascii_where_it_can_be(short: str, taken
 @pytest.mark.parametrize("addresses", [("0x55d1c0", "0x7f3e"), ("0000000006C3E6F0", "0000000006D31960")])
 def test_addresses_in_the_code_of_llvm_are_numbered(addresses: tuple[str, str]) -> None:
     one, other = addresses
-    printed = f'!1 = !{{!"{one}.w8", !2}}\n!2 = !{{!"{one}"}}\n!3 = !{{!"{other}"}}\n'
+    code = "  %1 = load i64, ptr %0, !tbaa !1\n  store i64 %1, ptr %0, !tbaa !3\n"
+    printed = f'{code}!1 = !{{!"{one}.w8", !2}}\n!2 = !{{!"{one}"}}\n!3 = !{{!"{other}"}}\n'
     library = SimpleNamespace(inspect_source=lambda _: printed)
-    assert stage_texts.code_text([library], "llvm") == '!1 = !{!"0.w8", !2}\n!2 = !{!"0"}\n!3 = !{!"1"}\n'
+    shown = stage_texts.code_text([library], "llvm")
+    assert shown == code + '!1 = !{!"0.w8", !2}\n!2 = !{!"0"}\n!3 = !{!"1"}\n'
 
 
 READ_ONLY_HOME = """
