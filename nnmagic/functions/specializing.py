@@ -17,7 +17,7 @@ from nnmagic.functions.arguments.argument_types import argument_type, is_known_v
 from nnmagic.functions.caching.fingerprint import fingerprint
 from nnmagic.functions.cells.known_calls import KnownCalls
 from nnmagic.functions.cells.python_source import source_holder
-from nnmagic.functions.cells.specializations import Call, Specializations, Template
+from nnmagic.functions.cells.specializations import Specializations, Template, UntypedCall
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.function_attributes import FunctionAttributes
@@ -100,7 +100,7 @@ class SpecializingFunction(FunctionAttributes):
                 return compiled(*positional)
             return compiled(*positional, out=out, **keywords)
 
-    def _give_changed(self, compiled: CompiledFunction, call: Call) -> list[str]:
+    def _give_changed(self, compiled: CompiledFunction, call: UntypedCall) -> list[str]:
         """Let a call that changes arguments have those themselves, and no copies; return their names.
 
         Raises ValueError where another one shares memory with one without a type: in Python it would change.
@@ -140,7 +140,7 @@ class SpecializingFunction(FunctionAttributes):
         compiled = self._specializations.for_call(call)
         return (compiled, *compiled._definition.call.split(list(call.arguments.values())))
 
-    def _call(self, bound: Sequence[Any]) -> Call:
+    def _call(self, bound: Sequence[Any]) -> UntypedCall:
         """Return what a call gives, by its arguments in order."""
         types: dict[str, Type | Generator] = {}
         values: dict[str, object] = {}
@@ -158,7 +158,7 @@ class SpecializingFunction(FunctionAttributes):
                 types[name], arguments[name] = argument_type(what, pattern, value, converts=converts)
             else:
                 arguments[name] = value
-        return Call(types, values, arguments, bound)
+        return UntypedCall(types, values, arguments, bound)
 
     @short_errors
     def specialize(

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnmagic.functions.arguments.argument_types import list_rows
 from nnmagic.functions.arguments.open_signatures import LEFT_OUT
-from nnmagic.functions.cells.specializations import Call, Specializations
+from nnmagic.functions.cells.specializations import Specializations, UntypedCall
 from nnmagic.functions.compiled import CompiledFunction
 
 #: So many kinds of calls are known.
@@ -37,19 +37,19 @@ class KnownCalls:
 
     def find(self, bound: Sequence[Any]) -> tuple[CompiledFunction, Sequence[Any]] | None:
         """Return what was compiled for arguments, and those that it takes; None if that is not known."""
-        given = list(bound)
-        key = self._key(given)
+        converted = list(bound)
+        key = self._key(converted)
         if key is None or (known := self._known.get(key)) is None:
             return None
         compiled, taken, apart = known
         if apart and any(np.may_share_memory(bound[one], bound[other]) for one, other in apart):
             return None  # which is an error
-        return compiled, given if taken is None else [given[place] for place in taken]
+        return compiled, converted if taken is None else [converted[place] for place in taken]
 
-    def _key(self, given: list[Any]) -> tuple[object, ...] | None:
-        """Return what decides what is compiled for arguments; ``given`` gets arrays for its lists."""
+    def _key(self, converted: list[Any]) -> tuple[object, ...] | None:
+        """Return what decides what is compiled for arguments; ``converted`` gets arrays for its lists."""
         key: list[object] = []
-        for place, arg in enumerate(given):
+        for place, arg in enumerate(converted):
             kind = type(arg)
             if kind is np.ndarray:
                 key.append((arg.dtype, arg.shape))
@@ -57,18 +57,18 @@ class KnownCalls:
                 key.append(kind)
             elif kind is list and (rows := list_rows(arg)) is not None:
                 key.append((rows[0], rows[1].dtype, rows[1].shape))
-                given[place] = (rows[1],)
+                converted[place] = (rows[1],)
             elif kind is not list and (structure := _structure(arg)) is not None:
                 key.append(structure)
             else:
                 return None
         for place in self._valued:
-            if not _is_plain_value(given[place]):
+            if not _is_plain_value(converted[place]):
                 return None
-            key.append(given[place])
+            key.append(converted[place])
         return tuple(key)
 
-    def keep(self, call: Call, compiled: CompiledFunction, changed: Sequence[str]) -> None:
+    def keep(self, call: UntypedCall, compiled: CompiledFunction, changed: Sequence[str]) -> None:
         """Note what was compiled for a call, which changes some arguments, if it takes all as they are."""
         names = [parameter.name for parameter in self._specializations.template.info.parameters]
         needed = self._specializations.needed.values()
@@ -76,12 +76,13 @@ class KnownCalls:
         if valued != self._valued or len(self._known) >= _MOST:
             self._known, self._valued = {}, valued
         bound, arguments = call.bound, call.arguments
-        given = list(bound)
-        key = self._key(given)
+        converted = list(bound)
+        key = self._key(converted)
         taken = tuple(place for place, name in enumerate(names) if name in arguments)
         positional, keywords = compiled._definition.call.split(list(arguments.values()))
         is_same = len(positional) == len(taken) and all(
-            _is_same(part, bound[place], given[place]) for place, part in zip(taken, positional, strict=True)
+            _is_same(item, bound[place], converted[place])
+            for place, item in zip(taken, positional, strict=True)
         )
         if key is None or keywords or not is_same:
             return
@@ -95,7 +96,7 @@ def _is_plain_value(arg: Any) -> bool:
     """Return whether an argument that must be known equals another of its type only where it is the same."""
     parts = arg if type(arg) is tuple else (arg,)
     return (
-        arg is LEFT_OUT or arg is None or type(arg) is str or all(type(part) in _INTEGERS for part in parts)
+        arg is LEFT_OUT or arg is None or type(arg) is str or all(type(item) in _INTEGERS for item in parts)
     )
 
 
@@ -108,21 +109,21 @@ def _structure(arg: Any) -> object:
         return arg
     if kind is tuple or (kind is dict and all(type(name) is str for name in arg)):
         inner = [
-            (part.dtype, part.shape)
-            if type(part) is np.ndarray
-            else type(part)
-            if type(part) in _DECIDING and part is not None
+            (item.dtype, item.shape)
+            if type(item) is np.ndarray
+            else type(item)
+            if type(item) in _DECIDING and item is not None
             else None
-            for part in (arg if kind is tuple else arg.values())
+            for item in (arg if kind is tuple else arg.values())
         ]
         return None if None in inner else (kind, tuple(arg) if kind is dict else (), *inner)
     return None
 
 
-def _is_same(taken: object, arg: Any, given: Any) -> bool:
+def _is_same(taken: object, arg: Any, converted: Any) -> bool:
     """Return whether what a function takes is an argument, or has the parts of one, or the rows of a list."""
     if type(arg) is list:
-        return type(given) is tuple and type(taken) is tuple and [*map(type, taken)] == [np.ndarray]
+        return type(converted) is tuple and type(taken) is tuple and [*map(type, taken)] == [np.ndarray]
     if type(arg) is tuple and isinstance(taken, tuple):
         return len(taken) == len(arg) and all(map(_is_same, taken, arg, arg))
     if type(arg) is dict and isinstance(taken, dict):

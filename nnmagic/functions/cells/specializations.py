@@ -60,7 +60,7 @@ class Template:
 
 
 @dataclass
-class Call:
+class UntypedCall:
     """What a call gives.
 
     Attributes:
@@ -105,23 +105,23 @@ class Specializations:
         return list(zip(self.template.info.parameters, self._patterns, bound, strict=True))
 
     @short_errors
-    def for_call(self, call: Call) -> CompiledFunction:
+    def for_call(self, call: UntypedCall) -> CompiledFunction:
         """Return the function compiled for a call, which loses the arguments that are known by then."""
         lists = {name: type_ for name, type_ in call.types.items() if isinstance(type_, RecordType)}
         return self._for_lists(call, lists) if lists else self._for_sizes(call)
 
-    def _for_lists(self, call: Call, lists: Mapping[str, RecordType]) -> CompiledFunction:
+    def _for_lists(self, call: UntypedCall, lists: Mapping[str, RecordType]) -> CompiledFunction:
         """Return the function compiled for a call that gives lists.
 
         Where it cannot be compiled for them as they are, lists of lists are arrays (nested_type), and those
         of a function that calls itself have any length.
         """
-        given = {parameter.name: value for parameter, _, value in self.rows(call.bound)}
+        arguments = {parameter.name: value for parameter, _, value in self.rows(call.bound)}
         kinds = {name: type_.name for name, type_ in lists.items()}
         nested = {
-            name: found
+            name: record
             for name in kinds
-            if kinds[name] == ITEMS and (found := nested_type(given[name])) is not None
+            if kinds[name] == ITEMS and (record := nested_type(arguments[name])) is not None
         }
         ways = [call]
         if nested:
@@ -133,7 +133,7 @@ class Specializations:
         if self._mentions_itself and LIST in kinds.values():
             any_length = {name: _of_any_length(name, type_) for name, type_ in ways[-1].types.items()}
             ways.append(replace(ways[-1], types=any_length, arguments=dict(ways[-1].arguments)))
-        first, refused = self._way or int(any(len(given[name]) > _LONG for name in nested)), None
+        first, refused = self._way or int(any(len(arguments[name]) > _LONG for name in nested)), None
         for number in sorted(range(len(ways)), key=lambda number: number != first):
             try:
                 compiled = self._for_sizes(ways[number])
@@ -148,7 +148,7 @@ class Specializations:
         assert refused is not None
         raise refused
 
-    def _for_sizes(self, call: Call) -> CompiledFunction:
+    def _for_sizes(self, call: UntypedCall) -> CompiledFunction:
         """Return the function compiled for the types of a call.
 
         Sizes that vary get names, if it can be compiled for these. Where it cannot for the named sizes of
@@ -194,7 +194,7 @@ class Specializations:
                 types[parameter.name] = replace(pattern, shape=value.shape)
         return types if all(map(str.isidentifier, sizes)) else {}
 
-    def _for_numbers(self, call: Call, *, finds_more: bool = True) -> CompiledFunction:
+    def _for_numbers(self, call: UntypedCall, *, finds_more: bool = True) -> CompiledFunction:
         """Return the function compiled for types, and for the numbers of a call that it needs to know.
 
         finds_more: whether more of them may be needed than for other sizes.
@@ -224,17 +224,17 @@ class Specializations:
                 raise refused from None
         if compiled is None:
             try:
-                found = self._find_needed_numbers(call, numbers)
+                newly = self._find_needed_numbers(call, numbers)
             except TinyNNError as error:
                 raise refused if lists and refused is not None else error from None
-            needed = [name for name in numbers if name in found or name in needed]  # values may decide which
+            needed = [name for name in numbers if name in newly or name in needed]  # values may decide which
             compiled = self.specialize(*_with_known(call, {name: numbers[name] for name in needed}))
             self.needed[like] = tuple(needed)
         for name in needed:
             del call.arguments[name]
         return compiled
 
-    def _find_needed_numbers(self, call: Call, numbers: Mapping[str, object]) -> tuple[str, ...]:
+    def _find_needed_numbers(self, call: UntypedCall, numbers: Mapping[str, object]) -> tuple[str, ...]:
         """Return which numbers must be known for the function to be compiled.
 
         Raises TinyNNError where it cannot be compiled with all of them.
@@ -290,19 +290,19 @@ class Specializations:
         from nnmagic.functions.cells.compile_cell import compile_cell
 
         template = self.template
-        given = Specialization(template.info.name, dict(types), dict(values))
+        specialization = Specialization(template.info.name, dict(types), dict(values))
         return compile_cell(
             template.source,
             template.captured.namespace,
             template.options,
             cache=template.cache,
-            specialization=given,
+            specialization=specialization,
             build=build,
         )
 
 
 def _with_known(
-    call: Call, known: Mapping[str, object]
+    call: UntypedCall, known: Mapping[str, object]
 ) -> tuple[dict[str, Type | Generator], dict[str, object]]:
     """Return the types and the compile-time values of a call with some more arguments known."""
     types = {name: type_ for name, type_ in call.types.items() if name not in known}

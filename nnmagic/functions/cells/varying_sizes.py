@@ -101,10 +101,10 @@ def _with_sizes(
     types: Mapping[str, Type | Generator], labels: Sequence[int | AnyDim]
 ) -> dict[str, Type | Generator]:
     """Return types with others for all their known sizes."""
-    left = iter(labels)
+    sizes = iter(labels)
     changed: dict[str, Type | Generator] = dict(types)
     for name, array in _arrays(types):
-        shape: tuple[Dim, ...] = tuple(next(left) if isinstance(dim, int) else dim for dim in array.shape)
+        shape: tuple[Dim, ...] = tuple(next(sizes) if isinstance(dim, int) else dim for dim in array.shape)
         changed[name] = _of_items(types[name], replace(array, shape=shape))
     return changed
 

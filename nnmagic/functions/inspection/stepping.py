@@ -125,8 +125,8 @@ class Steps(Sequence[Step]):
             for step in self.steps
         ]
         some = [i for i in range(7) if header[i] not in ("NaN", "Inf") or any(row[i] != "-" for row in rows)]
-        kept = [tuple(row[column] for column in some) for row in (header, *rows)]
-        return table("step", kept[1:], kept[0], self._note(), code=len(some) - 1)
+        shown_rows = [tuple(row[column] for column in some) for row in (header, *rows)]
+        return table("step", shown_rows[1:], shown_rows[0], self._note(), code=len(some) - 1)
 
     def _note(self) -> str:
         left_out = self.total - len(self.steps)

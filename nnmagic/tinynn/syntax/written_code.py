@@ -10,16 +10,16 @@ _Node = TypeVar("_Node", bound=py.AST)
 
 def placed(place: py.AST, made: _Node) -> _Node:
     """Return a node with all its parts that have no place at a place."""
-    for part in py.walk(made):
-        if not hasattr(part, "lineno"):
-            py.copy_location(part, place)
+    for child in py.walk(made):
+        if not hasattr(child, "lineno"):
+            py.copy_location(child, place)
     return made
 
 
 def moved(place: py.AST, made: _Node) -> _Node:
     """Return a node with all its parts at a place."""
-    for part in py.walk(made):
-        py.copy_location(part, place)
+    for child in py.walk(made):
+        py.copy_location(child, place)
     return made
 
 

@@ -31,12 +31,12 @@ def _without_debug_information(text: str) -> str:
     """Return LLVM code without what debuggers ask for, and without the metadata that only this names."""
     text = _DEBUG.sub("", text)
     metadata = {name: row for row, name in _METADATA.findall(text)}
-    used, left = set(), re.findall(r"!\d+", _METADATA.sub("", text))
-    while left:
-        name = left.pop()
+    used, pending = set(), re.findall(r"!\d+", _METADATA.sub("", text))
+    while pending:
+        name = pending.pop()
         if name not in used:
             used.add(name)
-            left += re.findall(r"!\d+", metadata.get(name, ""))
+            pending += re.findall(r"!\d+", metadata.get(name, ""))
     return _METADATA.sub(lambda row: row[0] if row[2] in used else "", text)
 
 

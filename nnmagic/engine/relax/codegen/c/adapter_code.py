@@ -91,10 +91,10 @@ def _of_count(function: CFunction, signature: str) -> str:
 def _check_first(text: str, wanted: str) -> str:
     """Return a function of ``%count`` values that returns NaN where it is not the count that is wanted."""
     head, *body = text.split("\n")
-    kept = [line for line in body if " = alloca " in line]
+    allocas = [line for line in body if " = alloca " in line]
     check = f"  %fits = icmp eq i32 %count, {wanted}\n  br i1 %fits, label %go, label %wrong"
-    checked = [check, f"wrong:\n  ret double {_NAN}\ngo:", *(line for line in body if line not in kept)]
-    return "\n".join([head, *kept, *checked])
+    checked = [check, f"wrong:\n  ret double {_NAN}\ngo:", *(line for line in body if line not in allocas)]
+    return "\n".join([head, *allocas, *checked])
 
 
 _STATUS = """  %status = icmp eq i32 %.code, 0

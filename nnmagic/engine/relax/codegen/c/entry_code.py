@@ -135,8 +135,8 @@ class EntryCode:
                 lines.insert(0, f"  store ptr {host}, ptr @nnm_current")
                 lines.insert(0, "  %.before = load ptr, ptr @nnm_current")
                 lines.append("  store ptr %.before, ptr @nnm_current")
-            given = ", ".join(["ptr %host", *parameters][host == "null" :])
-            functions += [f"define signext i32 @{name}({given}) {{", *lines, "  ret i32 %.code", "}"]
+            listed = ", ".join(["ptr %host", *parameters][host == "null" :])
+            functions += [f"define signext i32 @{name}({listed}) {{", *lines, "  ret i32 %.code", "}"]
         return "\n".join([*self._constants(), *functions, *self._message(), ""])
 
     def _constants(self) -> Iterator[str]:
