@@ -28,8 +28,9 @@ def _number_kind(value: v.Value) -> str:
     return ""
 
 
-def _is_tuple(value: v.Value) -> bool:
-    return isinstance(value, v.TupleOf) and v.entries_of(value) is None
+def _is_tuple(value: v.Value, *others: str) -> bool:
+    """Return whether it is a tuple or a list, and is not written in one of ``others``."""
+    return isinstance(value, v.TupleOf) and v.entries_of(value) is None and value.written not in others
 
 
 def _is_array(value: v.Value) -> bool:
@@ -44,8 +45,9 @@ _FUNCTIONS = (v.BuiltinName, v.ClosureValue, v.GlobalFunction, v.LocalFunction)
 
 #: What the names of types ask.
 _KINDS: dict[str, Callable[[v.Value], bool]] = {
-    **dict.fromkeys(("tuple", "Sequence"), _is_tuple),
-    "list": lambda value: isinstance(value, v.ListOfRows) or _is_tuple(value),
+    "tuple": lambda value: _is_tuple(value, "list", "held"),
+    "Sequence": _is_tuple,
+    "list": lambda value: isinstance(value, v.ListOfRows) or _is_tuple(value, "tuple"),
     **dict.fromkeys(("dict", "Mapping"), lambda value: v.entries_of(value) is not None),
     "str": lambda value: isinstance(value, v.Known) and isinstance(value.value, str),
     **dict.fromkeys(("ndarray", "Tensor", "Array"), _is_array),
