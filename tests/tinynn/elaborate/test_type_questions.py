@@ -56,7 +56,8 @@ def test_a_question_is_answered_as_python_answers_it(question: str) -> None:
 def test_a_list_is_no_tuple(given: Any) -> None:
     def asked(x):  # type: ignore[no-untyped-def]
         either = [x] if len(x) else (x,)
-        return isinstance(x, list), isinstance(x, tuple), isinstance(either, list)
+        exact = type(x) == list, type(x) is not tuple, type(x) == np.ndarray, type(x) != str  # noqa: E721
+        return isinstance(x, list), isinstance(x, tuple), isinstance(either, list), *exact
 
     assert nnmagic.function(asked, engine="numpy")(given) == asked(given)
 
