@@ -53,10 +53,10 @@ from nnmagic.tinynn.values.operator_calls import is_tensor
 
 def elaborate_call(ctx: Elaboration, expr: ast.Call) -> v.Value:
     """Elaborate a call of a function, or of an operator, which synr's tree writes in the same way."""
-    if isinstance(expr.func_name, ast.Op):
-        return elaborate_operation(ctx, expr, apply_value)
     if (answer := answer_type_question(ctx, expr)) is not None:
         return answer
+    if isinstance(expr.func_name, ast.Op):
+        return elaborate_operation(ctx, expr, apply_value)
     callee = _torch_method(ctx, expr) or _callee(ctx, expr)
     if is_callback(callee.value):
         return call_callback(ctx, expr)

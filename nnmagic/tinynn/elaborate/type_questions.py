@@ -1,4 +1,4 @@
-"""Answer ``isinstance(x, kinds)`` and ``np.issubdtype(dtype, kind)`` at compile time."""
+"""Answer ``isinstance(x, kinds)``, ``type(x) == kind`` and ``np.issubdtype(dtype, kind)`` at compile time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.optional_values import may_be_none
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.dtype_questions import as_dtype
+from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.operator_calls import is_tensor
 
@@ -28,8 +29,9 @@ def _number_kind(value: v.Value) -> str:
     return ""
 
 
-def _is_tuple(value: v.Value) -> bool:
-    return isinstance(value, v.TupleOf) and v.entries_of(value) is None
+def _is_tuple(value: v.Value, *others: str) -> bool:
+    """Return whether it is a tuple or a list, and is not written in one of ``others``."""
+    return isinstance(value, v.TupleOf) and v.entries_of(value) is None and value.written not in others
 
 
 def _is_array(value: v.Value) -> bool:
@@ -42,10 +44,17 @@ def _of_kinds(kinds: str) -> Callable[[v.Value], bool]:
 
 _FUNCTIONS = (v.BuiltinName, v.ClosureValue, v.GlobalFunction, v.LocalFunction)
 
+#: Whether an operator asks for sameness, or for its contrary.
+_SAME = {
+    **dict.fromkeys((ast.BuiltinOp.Eq, tree.ExtraOp.Is), True),
+    **dict.fromkeys((ast.BuiltinOp.NotEq, tree.ExtraOp.IsNot), False),
+}
+
 #: What the names of types ask.
 _KINDS: dict[str, Callable[[v.Value], bool]] = {
-    **dict.fromkeys(("tuple", "Sequence"), _is_tuple),
-    "list": lambda value: isinstance(value, v.ListOfRows) or _is_tuple(value),
+    "tuple": lambda value: _is_tuple(value, "list", "held"),
+    "Sequence": _is_tuple,
+    "list": lambda value: isinstance(value, v.ListOfRows) or _is_tuple(value, "tuple"),
     **dict.fromkeys(("dict", "Mapping"), lambda value: v.entries_of(value) is not None),
     "str": lambda value: isinstance(value, v.Known) and isinstance(value.value, str),
     **dict.fromkeys(("ndarray", "Tensor", "Array"), _is_array),
@@ -66,6 +75,8 @@ _KINDS: dict[str, Callable[[v.Value], bool]] = {
 
 def answer_type_question(ctx: Elaboration, expr: ast.Call) -> v.Value | None:
     """Return the answer of a call that asks for a type; None for any other call. Raises RefusalError."""
+    if isinstance(expr.func_name, ast.Op):
+        return _exact_type(ctx, expr) if expr.func_name.name in _SAME else None
     name = _last_name(expr.func_name)
     if len(expr.params) != 2 or expr.keyword_params:
         return None
@@ -92,6 +103,22 @@ def answer_type_question(ctx: Elaboration, expr: ast.Call) -> v.Value | None:
         if dtype is not None and isinstance(kind, type) and dtype.name != "bfloat16":
             return v.Known(bool(np.issubdtype(ARRAY_DTYPES[dtype.name], kind)))
     return None
+
+
+def _exact_type(ctx: Elaboration, expr: ast.Call) -> v.Value | None:
+    """Return the answer of ``type(x) == list``; None where a value may be of another type than it seems."""
+    asked, kind = expr.params
+    names = ("type", _last_name(kind))
+    if not (isinstance(asked, ast.Call) and len(asked.params) == 1 and isinstance(asked.func_name, ast.Var)):
+        return None
+    if asked.func_name.id.name != "type" or names[1] not in ("list", "tuple", "str", "ndarray"):
+        return None
+    if any(ctx.environment.owner(name) or name in ctx.resolver.namespace for name in names):
+        return None
+    value = ctx.condition(asked.params[0]).value
+    if isinstance(value, v.TupleOf) and (value.record is not None or not value.written):
+        return None
+    return v.Known(_KINDS[names[1]](value) is _SAME[expr.func_name.name])
 
 
 def _last_name(expr: ast.Expr) -> str:

@@ -333,6 +333,8 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
             return of_string
     if isinstance(value, v.Known) and is_number(value.value) and name in _OF_NUMBERS:
         return _OF_NUMBERS[name](owner, name, value.value)
+    if isinstance(value, v.Known) and isinstance(value.value, float) and name == "astype":  # np.sqrt(3)
+        return v.Method(owner, name, v.BuiltinName(METHODS[name]))
     if name.endswith(LEFT):
         name = name.removesuffix(LEFT)
         if is_tensor(value):

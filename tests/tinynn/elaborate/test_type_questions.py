@@ -52,6 +52,27 @@ def test_a_question_is_answered_as_python_answers_it(question: str) -> None:
     assert function(x, k) == bool(expected)
 
 
+@pytest.mark.parametrize("given", [(1.0, 2.0), [1.0, 2.0], (), [], (np.ones(2), 1), [np.ones(2), np.ones(3)]])
+def test_a_list_is_no_tuple(given: Any) -> None:
+    def asked(x):  # type: ignore[no-untyped-def]
+        either = [x] if len(x) else (x,)
+        exact = type(x) == list, type(x) is not tuple, type(x) == np.ndarray, type(x) != str  # noqa: E721
+        return isinstance(x, list), isinstance(x, tuple), isinstance(either, list), *exact
+
+    assert nnmagic.function(asked, engine="numpy")(given) == asked(given)
+
+
+@pytest.mark.parametrize("number", ["np.sqrt(x.shape[-1])", "np.log(2.5)", "np.float64(2.7)"])
+@pytest.mark.parametrize("dtype", ["np.float32", "np.int64", "x.dtype"])
+def test_numbers_of_numpy_functions_are_converted(number: str, dtype: str) -> None:
+    source = f"def f(x):\n    s = {number}\n    return x * s.astype({dtype})\n"
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    names: dict[str, Any] = {"np": np}
+    exec(source, names)
+    result = nnmagic.compile(source, namespace={"np": np}, engine="numpy", cache=False)(x)
+    np.testing.assert_allclose(result, names["f"](x), rtol=1e-6)
+
+
 def test_the_branch_that_is_not_taken_is_not_checked() -> None:
     @nnmagic.function(engine="numpy")
     def total(x):  # type: ignore[no-untyped-def]
