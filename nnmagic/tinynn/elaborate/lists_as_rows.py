@@ -76,11 +76,23 @@ def computed_items_as_rows(operand: v.Operand) -> v.Operand | None:
     return None if rows is None else replace(operand, value=rows)
 
 
-def known_tuples_as_rows(operand: v.Operand) -> v.Operand | None:
-    """Return a tuple of alike tuples of numbers as rows; None of anything else."""
+def known_tuples_as_rows(operand: v.Operand, *, may_be_negative: bool) -> v.Operand | None:
+    """Return a tuple of tuples of the same types of numbers as rows; None of anything else.
+
+    None of truth values, which a number may replace, and of ints that a float64 cannot hold beside floats.
+    """
     value = operand.value
     if not isinstance(value, v.TupleOf) or value.record is not None:
         return None
+    columns = set(map(columns_of, value.items))
+    dtypes = {column.dtype for each in columns for column in leaves(each)}
+    if len(columns) != 1 or "bool" in dtypes:
+        return None
+    most = 2**53 if len(dtypes) > 1 else 2**63 - 1
+    for number in v.parts_of(value):
+        known = number.value if isinstance(number, v.Known) else None
+        if isinstance(known, int) and not (-most if may_be_negative else 0) <= known <= most:
+            return None
     rows = _tuples_as_rows(value.items, operand.span)
     return None if rows is None else replace(operand, value=rows)
 

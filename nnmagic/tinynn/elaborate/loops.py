@@ -235,7 +235,9 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: v.Operand) -
     if isinstance(rounds, int) and (has_known_items(iterable.value) or rounds == 0):
         rows, most = computed_items_as_rows(iterable), MAX_UNROLLED_OPERATORS
         if rows is None:
-            rows, most = known_tuples_as_rows(iterable), MAX_KNOWN_OPERATORS
+            raises = any(getattr(node, "name", None) is tree.ExtraOp.Pow for node in walk(stmt.body))
+            rows = known_tuples_as_rows(iterable, may_be_negative=not raises)  # 2 ** -1 needs a known -1
+            most = MAX_KNOWN_OPERATORS
         end = GivenUp.GIVEN_UP if rows is None else _elaborate_rows(ctx, loop, rows, most)
         return _unroll_items(ctx, loop, rounds) if isinstance(end, GivenUp) else end
     if has_known_items(iterable.value):

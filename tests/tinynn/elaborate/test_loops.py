@@ -5,6 +5,8 @@ They judge tinynn/elaborate/loop_emission and tinynn/elaborate/loop_forms, too.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -292,3 +294,26 @@ def test_a_name_that_only_a_loop_with_a_break_assigns() -> None:
         "        if abs(value - last) < 1e-3:\n            break\n        last = value\n    return value, k\n"
     )
     assert_as_in_python(text, np.arange(4.0))
+
+
+#: Items of a costly loop over known tuples that its rows would not give back as they are, and its last lines.
+KNOWN_TUPLES = {
+    "ints beside floats in a column": ("(2, 1.5), (1, 1), (0, 7)", "kept = b"),
+    "truth values": ("(1, True), (2, False), (3, True)", "kept = b"),
+    "ints of more bits than a float": ("(2**60 + 1, 0.5), (2**60 + 3, 1.5)", "kept = a"),
+    "negative powers": ("(1, 1), (2, -1), (0, -2)", "kept = 2**b"),
+}
+
+
+@pytest.mark.parametrize("case", KNOWN_TUPLES)
+def test_costly_loops_over_known_tuples_keep_the_types_of_their_items(case: str) -> None:
+    items, last = KNOWN_TUPLES[case]
+    costly = "".join(f"        s = s * 0.5 + x[{k % 4}] * {k}\n" for k in range(48))
+    loop = f"    for a, b in ({items}):\n{costly}        {last}\n"
+    text = f"def f(x):\n    s, kept = 0.0, 0\n{loop}    return s, kept\n"
+    scope: dict[str, Any] = {}
+    exec(text, scope)
+    x = np.arange(4.0)
+    found, expected = nnmagic.compile(text, engine="numpy", cache=False)(x), scope["f"](x)
+    for one, other in zip(found, expected, strict=True):
+        assert (one, np.asarray(one).dtype) == (other, np.asarray(other).dtype)
