@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnmagic.relay.types import TensorType
+from nnmagic.relay.structure.tuple_trees import flatten
+from nnmagic.relay.types import AnyDim, TensorType
 from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values import values as v
@@ -42,7 +43,7 @@ def known_order(call: Arguments, items: v.Operand, *, reverse: bool) -> list[v.V
     if own is None and isinstance(values := static_value_or_none(items.value), tuple | str):
         own = tuple(map(v.known_value, values))
     known = tuple(known) if isinstance(known, str) else known
-    if not isinstance(known, tuple) or own is None:
+    if not isinstance(known, tuple) or own is None or any(isinstance(key, AnyDim) for key in flatten(known)):
         return None
     try:
         order = sorted(range(len(known)), key=known.__getitem__, reverse=reverse)
