@@ -198,6 +198,12 @@ def static_value_or_none(value: v.Value) -> object:
     return v.static_or(value, None)
 
 
+def known_without_sizes(value: v.Value) -> object:
+    """Return the Python value of a static value; None for a dynamic one, and for one that holds dimensions."""
+    static = static_value_or_none(value)
+    return None if any(isinstance(part, AnyDim) for part in flatten(static)) else static
+
+
 def python_number(value: v.Value) -> object:
     """Return the Python number of a static value; None for anything else, including a constant tensor."""
     return value.value if isinstance(value, v.Known) and is_number(value.value) else None

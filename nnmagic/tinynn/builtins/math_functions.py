@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from nnmagic.relay.functions import float_parts
+from nnmagic.relay.structure.tuple_trees import flatten
+from nnmagic.relay.types import AnyDim
 from nnmagic.tinynn.builtins.argument_checks import as_formula, formula, pair, python_number, static_number
 from nnmagic.tinynn.builtins.numpy.elementwise import next_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -29,6 +31,8 @@ def _fold(call: Arguments) -> v.Value | None:
     try:
         arguments = {name: v.static_value(operand.value) for name, operand in call.given.items()}
     except v.NotStaticError:
+        return None
+    if any(isinstance(part, AnyDim) for part in flatten(tuple(arguments.values()))):
         return None
     more = arguments.pop("more", ())
     positional = [*arguments.values()] if call.name not in _BY_KEYWORD else []
