@@ -14,7 +14,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape
 from nnmagic.relay.structure.tuple_trees import flatten
-from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
+from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float, is_integer
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -148,6 +148,7 @@ def _constant(
     for item in items:
         number_constant(item, name, operand.span)
     if any(isinstance(leaf, v.Dimension) for leaf in leaves):
+        name = "int64" if is_integer(name) and name != "uint64" else name  # no size wraps around
         parts = [
             cast(number_of(leaf, operand.span), name, operand.span)
             if isinstance(leaf, v.Dimension)
@@ -190,7 +191,8 @@ def constant_array(call: Arguments, parameter: str, dtype: str | None) -> v.Comp
     operand = call.given[parameter]
     items = static_value_or_none(operand.value)
     assert isinstance(items, tuple)
-    return _constant(items, operand, call.name, dtype)
+    made = _constant(items, operand, call.name, dtype)
+    return made if dtype is None else cast(made, dtype, operand.span)
 
 
 def static_value_or_none(value: v.Value) -> object:
@@ -199,7 +201,7 @@ def static_value_or_none(value: v.Value) -> object:
 
 
 def known_without_sizes(value: v.Value) -> object:
-    """Return the Python value of a static value; None for a dynamic one, and for one that holds dimensions."""
+    """Return the Python value of a static value; None for a dynamic one, or one that holds dimensions."""
     static = static_value_or_none(value)
     return None if any(isinstance(part, AnyDim) for part in flatten(static)) else static
 

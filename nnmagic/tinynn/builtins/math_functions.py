@@ -61,8 +61,13 @@ def _folding(name: str, signature: str, apply_to: Callable[[Arguments], v.Value]
     """Declare a function that ``math`` itself computes of arguments that are known."""
 
     def fold_or_apply(call: Arguments) -> v.Value:
-        folded = _fold(call)
-        return apply_to(call) if folded is None else folded
+        if (folded := _fold(call)) is not None:
+            return folded
+        parts = [part for each in call.given.values() for part in v.parts_of(each.value)]
+        of_numbers = all(
+            isinstance(each, v.Known | v.Dimension) or getattr(each, "weak", False) for each in parts
+        )
+        return as_weak(apply_to(call)) if of_numbers else apply_to(call)
 
     return cell_function(name, signature, fold_or_apply, summary)
 

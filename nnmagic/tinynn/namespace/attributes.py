@@ -346,10 +346,11 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         hint = "write d.setdefault(key, value) on a line before, or d.get(key, 0), which adds none"
         raise v.RefusalError(message, span, hint=hint)
     if not is_tensor(value):
-        message, hint = f"{describe(value)} has no attribute `{name}`", _no_tensor_hint(owner, name)
         text = source_text(owner.span)
         if isinstance(value, v.TupleOf | v.ListOfRows) and name in _CHANGES and text[-1:] == "]" != text[:1]:
-            message, hint = f"`.{name}` would change `{text}` in place, which a cell cannot", RAGGED
+            message = f"`.{name}` would change `{text}` in place, which a cell cannot"
+            raise v.RefusalError(message, span, hint=RAGGED)
+        message, hint = f"{describe(value)} has no attribute `{name}`", _no_tensor_hint(owner, name)
         raise v.RefusalError(message, span, hint=hint)
     assert isinstance(value, v.Computed)
     if name in _ATTRIBUTES:

@@ -129,4 +129,6 @@ def _numbers(value: v.Value) -> v.Value:
     """Replace a dimension, and those of tuples, by numbers."""
     if isinstance(value, v.Dimension):
         return value.number
-    return v.TupleOf(tuple(map(_numbers, value.items)), value.whole) if isinstance(value, v.TupleOf) else value
+    return (
+        v.TupleOf(tuple(map(_numbers, value.items)), value.whole) if isinstance(value, v.TupleOf) else value
+    )
