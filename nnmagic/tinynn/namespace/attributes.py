@@ -350,8 +350,8 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         if isinstance(value, v.TupleOf | v.ListOfRows) and name in _CHANGES and text[-1:] == "]" != text[:1]:
             message = f"`.{name}` would change `{text}` in place, which a cell cannot"
             raise v.RefusalError(message, span, hint=RAGGED)
-        message, hint = f"{describe(value)} has no attribute `{name}`", _no_tensor_hint(owner, name)
-        raise v.RefusalError(message, span, hint=hint)
+        message = f"{describe(value)} has no attribute `{name}`"
+        raise v.RefusalError(message, span, hint=_no_tensor_hint(owner, name))
     assert isinstance(value, v.Computed)
     if name in _ATTRIBUTES:
         return _ATTRIBUTES[name](value, span)
