@@ -5,7 +5,7 @@ An argument that does not fit raises RefusalError, located at the argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape
 from nnmagic.relay.structure.tuple_trees import flatten
-from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float
+from nnmagic.relay.types import AnyDim, Dim, TensorType, is_float, is_integer
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -23,9 +23,9 @@ from nnmagic.tinynn.types.annotations import PYTHON_DTYPES, DType, as_dtype
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
-from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of
 from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers, no_common_dtype, note_widening
-from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.symbolic_sizes import as_number, number_of
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, both_weak, promote_weak
 
 # -- tensors -------------------------------------------------------------------------------------------
@@ -134,9 +134,10 @@ _ALONG_AN_AXIS = ("sum", "max", "min", "all", "any", "prod", "mean")
 def _constant(
     numbers: tuple[object, ...], operand: v.Operand, what: str, dtype: str | None = None
 ) -> v.Computed:
-    """Return nested tuples of numbers as a constant tensor."""
-    leaves = list(flatten(numbers))
-    items = [item for item in leaves if isinstance(item, bool | int | float | complex)]
+    """Return nested tuples of numbers as a tensor, a constant where none of them is a dimension's size."""
+    leaves = list(_leaves(operand.value))
+    values = [0 if isinstance(leaf, v.Dimension) else leaf for leaf in leaves]
+    items = [item for item in values if isinstance(item, bool | int | float | complex)]
     if len(items) < len(leaves):
         raise v.RefusalError(f"{what} must hold numbers", operand.span)
     shape = _shape(numbers)
@@ -146,8 +147,27 @@ def _constant(
     name = dtype_beside_numbers(dtype, items) if dtype else _dtype_of(kinds)
     for item in items:
         number_constant(item, name, operand.span)
+    if any(isinstance(leaf, v.Dimension) for leaf in leaves):
+        name = "int64" if is_integer(name) and name != "uint64" else name  # no size wraps around
+        parts = [
+            cast(number_of(leaf, operand.span), name, operand.span)
+            if isinstance(leaf, v.Dimension)
+            else number_constant(item, name, operand.span)
+            for leaf, item in zip(leaves, items, strict=True)
+        ]
+        vector = vector_of(parts, operand.span)
+        return vector if len(shape) == 1 else apply("reshape", operand.span, vector, newshape=shape)
     array = np.array(items, dtype="float64" if is_float(name) else name).reshape(shape)
     return v.Computed(ir.constant(array, name, span=operand.span), TensorType(shape, name))
+
+
+def _leaves(value: v.Value) -> Iterator[object]:
+    """Yield what nested tuples hold, in order: Python's values, and dimensions as they are."""
+    if isinstance(value, v.TupleOf):
+        for item in value.items:
+            yield from _leaves(item)
+    else:
+        yield from (value,) if isinstance(value, v.Dimension) else flatten(v.static_value(value))
 
 
 def _dtype_of(kinds: Collection[type]) -> str:
@@ -171,12 +191,19 @@ def constant_array(call: Arguments, parameter: str, dtype: str | None) -> v.Comp
     operand = call.given[parameter]
     items = static_value_or_none(operand.value)
     assert isinstance(items, tuple)
-    return _constant(items, operand, call.name, dtype)
+    made = _constant(items, operand, call.name, dtype)
+    return made if dtype is None else cast(made, dtype, operand.span)
 
 
 def static_value_or_none(value: v.Value) -> object:
     """Return the Python value of a static value; None for a dynamic one (or for None itself)."""
     return v.static_or(value, None)
+
+
+def known_without_sizes(value: v.Value) -> object:
+    """Return the Python value of a static value; None for a dynamic one, or one that holds dimensions."""
+    static = static_value_or_none(value)
+    return None if any(isinstance(part, AnyDim) for part in flatten(static)) else static
 
 
 def python_number(value: v.Value) -> object:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping
 
 from nnmagic.limits import MAX_ITEMS
-from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
+from nnmagic.tinynn.builtins.argument_checks import known_without_sizes, static_value_or_none
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin, cell_function
 from nnmagic.tinynn.operators.iteration import count
 from nnmagic.tinynn.values import values as v
@@ -119,7 +119,7 @@ def _choices(name: str, condition: Callable[[int], str], start: Callable[[int], 
             message = f"{name}: how many items each tuple has must be known at compile time"
             hint = f"give a number, as in {name}(items, 2)"
             raise v.RefusalError(message, call.at("r") if "r" in call else items.span, hint=hint)
-        known = static_value_or_none(items.value)
+        known = known_without_sizes(items.value)
         if isinstance(known, str | tuple | range):
             made = list(
                 itertools.islice(getattr(itertools, name)(known, number), MAX_ITEMS // max(number, 1))

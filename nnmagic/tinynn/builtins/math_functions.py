@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from nnmagic.relay.functions import float_parts
+from nnmagic.relay.structure.tuple_trees import flatten
+from nnmagic.relay.types import AnyDim
 from nnmagic.tinynn.builtins.argument_checks import as_formula, formula, pair, python_number, static_number
 from nnmagic.tinynn.builtins.numpy.elementwise import next_float
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -29,6 +31,8 @@ def _fold(call: Arguments) -> v.Value | None:
     try:
         arguments = {name: v.static_value(operand.value) for name, operand in call.given.items()}
     except v.NotStaticError:
+        return None
+    if any(isinstance(part, AnyDim) for part in flatten(tuple(arguments.values()))):
         return None
     more = arguments.pop("more", ())
     positional = [*arguments.values()] if call.name not in _BY_KEYWORD else []
@@ -57,8 +61,13 @@ def _folding(name: str, signature: str, apply_to: Callable[[Arguments], v.Value]
     """Declare a function that ``math`` itself computes of arguments that are known."""
 
     def fold_or_apply(call: Arguments) -> v.Value:
-        folded = _fold(call)
-        return apply_to(call) if folded is None else folded
+        if (folded := _fold(call)) is not None:
+            return folded
+        parts = [part for each in call.given.values() for part in v.parts_of(each.value)]
+        of_numbers = all(
+            isinstance(each, v.Known | v.Dimension) or getattr(each, "weak", False) for each in parts
+        )
+        return as_weak(apply_to(call)) if of_numbers else apply_to(call)
 
     return cell_function(name, signature, fold_or_apply, summary)
 

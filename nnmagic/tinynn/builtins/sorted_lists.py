@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
+from nnmagic.tinynn.builtins.argument_checks import known_without_sizes, static_value_or_none
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
@@ -34,7 +34,7 @@ def by_keys(call: Arguments, items: v.Operand, rest: str) -> v.LoopCall:
 
 def known_order(call: Arguments, items: v.Operand, *, reverse: bool) -> list[v.Value] | None:
     """Return known items in the order of their keys; None where only the call knows an item or a key."""
-    known = static_value_or_none(call.given.get("keys", items).value)
+    known = known_without_sizes(call.given.get("keys", items).value)
     own = items.value.items if isinstance(items.value, v.TupleOf) else None
     if (entries := v.entries_of(items.value)) is not None:
         own = tuple(map(v.known_value, entries))

@@ -24,7 +24,7 @@ from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.operators.sets import OF_SETS
 from nnmagic.tinynn.operators.strings import string_method
 from nnmagic.tinynn.syntax.in_place_calls import LEFT
-from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
+from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS, RAGGED
 from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -272,6 +272,10 @@ def _no_tensor_hint(owner: v.Operand, name: str) -> str | None:
     return None
 
 
+#: Methods that change a list, which a list of lists has where the cell makes it so that its lists may grow.
+_CHANGES = ("clear", "extend", "insert", "reverse", "sort")
+
+
 def _number_part(_owner: v.Operand, name: str, number: object) -> v.Value:
     return v.Known(getattr(number, name))
 
@@ -344,6 +348,10 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         hint = "write d.setdefault(key, value) on a line before, or d.get(key, 0), which adds none"
         raise v.RefusalError(message, span, hint=hint)
     if not is_tensor(value):
+        text = source_text(owner.span)
+        if isinstance(value, v.TupleOf | v.ListOfRows) and name in _CHANGES and text[-1:] == "]" != text[:1]:
+            message = f"`.{name}` would change `{text}` in place, which a cell cannot"
+            raise v.RefusalError(message, span, hint=RAGGED)
         message = f"{describe(value)} has no attribute `{name}`"
         raise v.RefusalError(message, span, hint=_no_tensor_hint(owner, name))
     assert isinstance(value, v.Computed)

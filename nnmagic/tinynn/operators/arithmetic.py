@@ -341,6 +341,8 @@ def _fold(op: mixed.AnyOp, sign: str, lhs: v.Operand, rhs: v.Operand, span: Span
     ):
         return _repeat(lhs.value, times, span)
     try:
+        if op in mixed.COMPARISONS and any(map(_holds_dimension, (lhs.value, rhs.value))):
+            raise v.NotStaticError  # noqa: TRY301
         left_value, right_value = v.static_value(lhs.value), v.static_value(rhs.value)
     except v.NotStaticError:
         if (compared := _compare_tuples(op, lhs, rhs, span)) is not None:

@@ -16,7 +16,6 @@ from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply
-from nnmagic.tinynn.values.symbolic_sizes import as_number
 
 
 def identity(sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value:
@@ -39,7 +38,7 @@ def membership(sign: str, lhs: v.Operand, rhs: v.Operand, span: Span) -> v.Value
     """Evaluate ``x in (1, 2)``: at compile time, or a number among numbers at run time."""
     entries = v.entries_of(rhs.value)
     keys = rhs.value if entries is None else v.TupleOf(tuple(map(v.known_value, entries)))
-    lhs, rhs = as_number(lhs), v.Operand(_numbers(keys), rhs.span)
+    lhs, rhs = v.Operand(_numbers(lhs.value), lhs.span), v.Operand(_numbers(keys), rhs.span)
     try:
         item, collection = v.static_value(lhs.value), v.static_value(rhs.value)
     except v.NotStaticError:
@@ -69,6 +68,12 @@ def _is_among(item: v.Operand, among: v.Operand, span: Span) -> v.Computed | Non
         case v.Computed(type=TensorType(shape=shape)) if shape and isinstance(item.value, v.Computed):
             equal = _compare(BuiltinOp.Eq, "==", among, item, span)
             return apply("any", span, equal)
+        case v.TupleOf(items=items) if isinstance(item.value, v.TupleOf):
+            if not all(map(_is_number, [*v.parts_of(item.value), *v.parts_of(among.value)])):
+                return None
+            others = [replace(among, value=each) for each in items if isinstance(each, v.TupleOf)]
+            equals = [_compare(BuiltinOp.Eq, "==", each, item, span) for each in others]
+            return _any_of(equals, span)
         case _ if not _is_number(item.value):
             return None
         case v.ListOfRows(rows=rows):
@@ -80,12 +85,15 @@ def _is_among(item: v.Operand, among: v.Operand, span: Span) -> v.Computed | Non
         case v.Computed(type=TensorType(shape=shape)) if shape:
             equal = _compare(BuiltinOp.Eq, "==", among, item, span)
             return apply("any", span, equal)
-        case v.TupleOf(items=()):
-            return number_constant(bool(0), "bool", span)
         case v.TupleOf(items=items) if all(map(_is_number, items)):
             equals = [_compare(BuiltinOp.Eq, "==", replace(among, value=each), item, span) for each in items]
-            return reduce(lambda one, other: apply("logical_or", span, one, other), equals)
+            return _any_of(equals, span)
     return None
+
+
+def _any_of(truths: list[v.Computed], span: Span) -> v.Computed:
+    no = number_constant(bool(0), "bool", span)
+    return reduce(lambda one, other: apply("logical_or", span, one, other), truths) if truths else no
 
 
 def _has_row(item: v.TupleOf, rows: v.Computed, span: Span) -> v.Computed | None:
@@ -118,8 +126,9 @@ def _compare(operator: BuiltinOp, sign: str, lhs: v.Operand, rhs: v.Operand, spa
 
 
 def _numbers(value: v.Value) -> v.Value:
-    """Replace the dimensions of a tuple by numbers."""
-    if not isinstance(value, v.TupleOf):
-        return value
-    items = (item.number if isinstance(item, v.Dimension) else item for item in value.items)
-    return v.TupleOf(tuple(items), value.whole)
+    """Replace a dimension, and those of tuples, by numbers."""
+    if isinstance(value, v.Dimension):
+        return value.number
+    return (
+        v.TupleOf(tuple(map(_numbers, value.items)), value.whole) if isinstance(value, v.TupleOf) else value
+    )

@@ -11,6 +11,7 @@ import numpy as np
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
+from nnmagic.relay.structure.tuple_trees import flatten
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values import values as v
 from nnmagic.tinynn.values.descriptions import describe
@@ -97,6 +98,8 @@ def _in_dtype(key: v.Computed, dtype: str, span: Span) -> v.Computed:
 def key_or_missing(operand: v.Operand) -> object:
     """Return a key that is known at compile time; `MISSING` for any other. Raises RefusalError."""
     key = v.static_or(operand.value, MISSING)
+    if any(isinstance(each, ty.AnyDim) for each in flatten(key)):
+        return MISSING
     if key is MISSING or isinstance(key, str | int | float | tuple):
         return key
     message = (

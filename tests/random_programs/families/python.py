@@ -65,7 +65,7 @@ _STATEMENTS = """
 
     0.3* <own L>.clear()
 
-    1.5* if len(<l=own L>) > <0..2>:
+    1.5* if len(<l=own L>) > <1..2>:
         <l>[<0|-1|-2|1>] <assign> <P 1>
 
     0.6* [top] <new G> = [[], <list>, [<P>]]

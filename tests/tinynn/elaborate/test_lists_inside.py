@@ -100,3 +100,12 @@ def test_the_extreme_of_a_list_without_items_is_an_error(word: str) -> None:
     text = f"def f(x):\n    return {word}([i for i in x if i > 9])\n"
     with pytest.raises(ValueError, match=r"iterable argument is empty"):
         nnmagic.compile(text, engine="numpy")(np.full(4, 3))
+
+
+@pytest.mark.parametrize("change", ["reverse()", "sort()", "clear()", "extend([1])", "insert(0, 1)"])
+def test_a_list_that_a_written_list_holds_does_not_change(change: str) -> None:
+    source = (
+        f'def f(y: Tensor[("n",), i64]):\n    w = [[1], [v for v in y]]\n    w[1].{change}\n    return w[1]\n'
+    )
+    with pytest.raises(nnmagic.TinyNNError, match=r"would change `w\[1\]` in place, which a cell cannot"):
+        nnmagic.compile(source, engine="numpy", cache=False)

@@ -50,20 +50,13 @@ def _with_leading_axes(call: Arguments, value: v.Value, rank: int) -> v.Value:
 def _convert(call: Arguments) -> v.Value:
     operand, dtype = call.given["object"], args.dtype_argument(call)
     static = args.static_value_or_none(operand.value)
-    if isinstance(static, tuple) and not _holds_sizes(operand.value):
+    if isinstance(static, tuple):
         return args.constant_array(call, "object", dtype)
     if is_number(static) and dtype is not None:
         assert isinstance(static, bool | int | float | complex)
         return number_constant(static, dtype, operand.span)
     data = _stack_nested_lists(operand, call)
     return (data if dtype is None else data.cast(dtype)).value
-
-
-def _holds_sizes(value: v.Value) -> bool:
-    """Return whether a value is a size that only the call knows, or nested lists with one."""
-    return isinstance(value, v.Dimension) or (
-        isinstance(value, v.TupleOf) and any(map(_holds_sizes, value.items))
-    )
 
 
 def _stack_nested_lists(operand: v.Operand, call: Arguments) -> Formula:

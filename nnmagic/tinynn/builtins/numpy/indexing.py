@@ -65,7 +65,7 @@ def check_known_indices(call: binding.Arguments, parameter: str, size: object) -
 
 def _static_indices(call: binding.Arguments, parameter: str, size: object) -> Formula | None:
     """Return indices that are known at compile time, wrapped to be non-negative; else None."""
-    indices = args.static_value_or_none(call.given[parameter].value)
+    indices = args.known_without_sizes(call.given[parameter].value)
     if indices is None or not isinstance(size, int):
         return None
     dtype = "int32" if size < 2**31 else "int64"
@@ -198,7 +198,7 @@ def is_ordered(data: Formula, *, descending: bool = False) -> Formula:
 
 def known_to_rise(value: Value) -> bool:
     """Return whether a value is a list of numbers, none of which is above the next one."""
-    items = args.static_value_or_none(value)
+    items = args.known_without_sizes(value)
     return isinstance(items, tuple) and all(before <= after for before, after in pairwise(items))
 
 
@@ -215,7 +215,7 @@ def _digitize(call: binding.Arguments) -> Value:
         return Formula(places, call.span)
 
     message = "digitize: the bins must increase or decrease"
-    if isinstance(edges.value, TupleOf) and args.static_value_or_none(edges.value) is not None:
+    if isinstance(edges.value, TupleOf) and args.known_without_sizes(edges.value) is not None:
         backwards = TupleOf(edges.value.items[::-1])
         if known_to_rise(edges.value):
             return place(edges.value).value
