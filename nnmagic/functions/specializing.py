@@ -15,7 +15,7 @@ from nnmagic.diagnostics import CompileError
 from nnmagic.functions.arguments import open_signatures
 from nnmagic.functions.arguments.argument_types import argument_type, is_known_value
 from nnmagic.functions.caching.fingerprint import fingerprint
-from nnmagic.functions.cells.known_calls import KnownCalls
+from nnmagic.functions.cells.known_calls import KnownCalls, shares_memory
 from nnmagic.functions.cells.python_source import source_holder
 from nnmagic.functions.cells.specializations import Specializations, Template, UntypedCall
 from nnmagic.functions.compiled import CompiledFunction
@@ -115,13 +115,12 @@ class SpecializingFunction(FunctionAttributes):
             return names
         whole = dict(zip((parameter.name for parameter in info.parameters), call.bound, strict=True))
         for name in names:
-            for other, value in call.arguments.items():
-                arrays = isinstance(whole[name], np.ndarray) and isinstance(value, np.ndarray)
+            for other, value in whole.items():
                 if (
                     other != name
                     and info.open.get(name) is None
-                    and arrays
-                    and np.may_share_memory(whole[name], value)
+                    and isinstance(whole[name], np.ndarray)
+                    and shares_memory(whole[name], value)
                 ):
                     hint = f"give a copy, as in {other}.copy()"
                     message = f"{self.name}() changes {name!r}, with which {other!r} shares memory; {hint}"

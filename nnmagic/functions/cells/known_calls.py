@@ -42,7 +42,7 @@ class KnownCalls:
         if key is None or (known := self._known.get(key)) is None:
             return None
         compiled, taken, apart = known
-        if apart and any(np.may_share_memory(bound[one], bound[other]) for one, other in apart):
+        if apart and any(shares_memory(bound[one], bound[other]) for one, other in apart):
             return None  # which is an error
         return compiled, converted if taken is None else [converted[place] for place in taken]
 
@@ -86,10 +86,18 @@ class KnownCalls:
         )
         if key is None or keywords or not is_same:
             return
-        arrays = [place for place in taken if isinstance(bound[place], np.ndarray)]
+        arrays = [place for place in taken if isinstance(bound[place], np.ndarray | tuple | list | dict)]
         apart = tuple((one, other) for one in map(names.index, changed) for other in arrays if one != other)
         everything = taken == tuple(range(len(bound)))
         self._known[key] = compiled, None if everything else taken, apart
+
+
+def shares_memory(array: Any, other: object) -> bool:
+    """Return whether an array may share memory with another, or with one in a tuple, list or dictionary."""
+    if isinstance(other, np.ndarray):
+        return np.may_share_memory(array, other)
+    parts = other.values() if isinstance(other, dict) else other if isinstance(other, tuple | list) else ()
+    return any(shares_memory(array, part) for part in parts)
 
 
 def _is_plain_value(arg: Any) -> bool:

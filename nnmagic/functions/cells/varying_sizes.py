@@ -38,8 +38,8 @@ class VaryingSizes:
         sizes = tuple(dim for _, type_ in _arrays(types) for dim in type_.shape if isinstance(dim, int))
         like = without_sizes(types, values)
         seen = self._seen.setdefault(like, [])
-        if like in self._stays or not sizes:
-            return None
+        if like in self._stays or not sizes or 0 in sizes:
+            return None  # no elements: what has no largest one is refused where that is known
         if len(seen) < _OWN:
             seen.append(sizes)
             return None

@@ -104,3 +104,16 @@ def test_generators_go_on_from_call_to_call():
     ours, theirs = (np.random.default_rng(3) for _ in range(2))
     for _ in range(3):
         np.testing.assert_array_equal(f(ours, X), X + theirs.random())
+
+
+@pytest.mark.parametrize("holder", [lambda y: (y, 2.0), lambda y: {"a": y}, lambda y: [y, y]])
+def test_an_array_that_changes_shares_no_memory_with_one_that_is_held(holder):
+    key = "'a'" if isinstance(holder(X), dict) else "0"
+    source = f"def f(x, y):\n    for i in range(len(x)):\n        x[i] += y[{key}][i]\n"
+    f = nnmagic.compile(source, engine="numpy")
+    for _ in range(3):
+        x = np.arange(6.0)
+        with pytest.raises(ValueError, match="shares memory"):
+            f(x[1:], holder(x[:5]))
+        f(x[1:], holder(np.ones(5)))
+        np.testing.assert_array_equal(x[1:], np.arange(1.0, 6) + 1)

@@ -77,7 +77,7 @@ def test_machine_code_of_named_sizes():
     for size in (2, 3, 4, 5, 6, 1, 0, 1000):
         x, y = RNG.random(size), RNG.random(size)
         np.testing.assert_allclose(f(x, y), (x * y).sum() - size)
-    assert len(f.specializations) == 5
+    assert len(f.specializations) == 6
 
 
 def test_calls_of_known_types_check_their_arguments():
@@ -109,3 +109,12 @@ def test_arguments_that_change_are_those_of_each_call():
             assert x.tolist() == [2] * size
         with pytest.raises(ValueError, match="shares memory"):
             f(x, x)
+
+
+@pytest.mark.parametrize("what", ["x.max()", "np.argmin(x)", "min(x)"])
+def test_arrays_of_no_elements_keep_their_errors(what):
+    f = nnmagic.compile(f"def f(x):\n    return {what}\n", engine="numpy")
+    for size in range(1, 8):
+        f(np.arange(float(size)))
+    with pytest.raises(nnmagic.TinyNNError, match="of no elements"):
+        f(np.zeros(0))
