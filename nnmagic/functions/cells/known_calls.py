@@ -102,9 +102,9 @@ def shares_memory(array: Any, other: object) -> bool:
 
 def _is_plain_value(arg: Any) -> bool:
     """Return whether an argument that must be known equals another of its type only where it is the same."""
-    parts = arg if type(arg) is tuple else (arg,)
+    numbers = arg if type(arg) is tuple else (arg,)
     return (
-        arg is LEFT_OUT or arg is None or type(arg) is str or all(type(item) in _INTEGERS for item in parts)
+        arg is LEFT_OUT or arg is None or type(arg) is str or all(type(item) in _INTEGERS for item in numbers)
     )
 
 

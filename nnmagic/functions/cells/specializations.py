@@ -302,11 +302,11 @@ class Specializations:
 
 
 def _with_known(
-    call: UntypedCall, known: Mapping[str, object]
+    call: UntypedCall, constants: Mapping[str, object]
 ) -> tuple[dict[str, Type | Generator], dict[str, object]]:
     """Return the types and the compile-time values of a call with some more arguments known."""
-    types = {name: type_ for name, type_ in call.types.items() if name not in known}
-    return types, {**call.values, **known}
+    types = {name: type_ for name, type_ in call.types.items() if name not in constants}
+    return types, {**call.values, **constants}
 
 
 def _of_any_length(name: str, type_: Type | Generator) -> Type | Generator:

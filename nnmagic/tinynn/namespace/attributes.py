@@ -348,12 +348,7 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         hint = "write d.setdefault(key, value) on a line before, or d.get(key, 0), which adds none"
         raise v.RefusalError(message, span, hint=hint)
     if not is_tensor(value):
-        text = source_text(owner.span)
-        if isinstance(value, v.TupleOf | v.ListOfRows) and name in _CHANGES and text[-1:] == "]" != text[:1]:
-            message = f"`.{name}` would change `{text}` in place, which a cell cannot"
-            raise v.RefusalError(message, span, hint=RAGGED)
-        message = f"{describe(value)} has no attribute `{name}`"
-        raise v.RefusalError(message, span, hint=_no_tensor_hint(owner, name))
+        raise _no_attribute(owner, name, span)
     assert isinstance(value, v.Computed)
     if name in _ATTRIBUTES:
         return _ATTRIBUTES[name](value, span)
@@ -370,6 +365,17 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
     if operator is not None and operator.args and not operator.variadic:
         return v.Method(owner, name, v.OperatorName(operator))
     raise _unknown_attribute(owner, value, name, span)
+
+
+def _no_attribute(owner: v.Operand, name: str, span: Span) -> v.RefusalError:
+    """Return the error for an attribute of what is no tensor."""
+    text = source_text(owner.span)
+    is_list = isinstance(owner.value, v.TupleOf | v.ListOfRows)
+    if is_list and name in _CHANGES and text[-1:] == "]" != text[:1]:
+        message = f"`.{name}` would change `{text}` in place, which a cell cannot"
+        return v.RefusalError(message, span, hint=RAGGED)
+    message = f"{describe(owner.value)} has no attribute `{name}`"
+    return v.RefusalError(message, span, hint=_no_tensor_hint(owner, name))
 
 
 def _unknown_attribute(owner: v.Operand, value: v.Computed, name: str, span: Span) -> v.RefusalError:
