@@ -191,8 +191,8 @@ def constant_array(call: Arguments, parameter: str, dtype: str | None) -> v.Comp
     operand = call.given[parameter]
     items = static_value_or_none(operand.value)
     assert isinstance(items, tuple)
-    made = _constant(items, operand, call.name, dtype)
-    return made if dtype is None else cast(made, dtype, operand.span)
+    vector = _constant(items, operand, call.name, dtype)
+    return vector if dtype is None else cast(vector, dtype, operand.span)
 
 
 def static_value_or_none(value: v.Value) -> object:

@@ -63,9 +63,9 @@ def _folding(name: str, signature: str, apply_to: Callable[[Arguments], v.Value]
     def fold_or_apply(call: Arguments) -> v.Value:
         if (folded := _fold(call)) is not None:
             return folded
-        parts = [part for each in call.given.values() for part in v.parts_of(each.value)]
+        numbers = [number for operand in call.given.values() for number in v.parts_of(operand.value)]
         of_numbers = all(
-            isinstance(each, v.Known | v.Dimension) or getattr(each, "weak", False) for each in parts
+            isinstance(number, v.Known | v.Dimension) or getattr(number, "weak", False) for number in numbers
         )
         return as_weak(apply_to(call)) if of_numbers else apply_to(call)
 

@@ -90,8 +90,8 @@ def known_tuples_as_rows(operand: v.Operand, *, may_be_negative: bool) -> v.Oper
         return None
     most = 2**53 if len(dtypes) > 1 else 2**63 - 1
     for number in v.parts_of(value):
-        known = number.value if isinstance(number, v.Known) else None
-        if isinstance(known, int) and not (-most if may_be_negative else 0) <= known <= most:
+        integer = number.value if isinstance(number, v.Known) else None
+        if isinstance(integer, int) and not (-most if may_be_negative else 0) <= integer <= most:
             return None
     rows = _tuples_as_rows(value.items, operand.span)
     return None if rows is None else replace(operand, value=rows)

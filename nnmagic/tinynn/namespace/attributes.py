@@ -343,10 +343,6 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
         name = name.removesuffix(LEFT)
         if is_tensor(value):
             return v.Method(owner, name, v.BuiltinName((PLACEMENT | BUILTINS)[name]))
-    if name == "setdefault" and tables.is_dictionary(value):
-        message = "a key that is missing is added where a statement always computes that, before all else"
-        hint = "write d.setdefault(key, value) on a line before, or d.get(key, 0), which adds none"
-        raise v.RefusalError(message, span, hint=hint)
     if not is_tensor(value):
         raise _no_attribute(owner, name, span)
     assert isinstance(value, v.Computed)
@@ -369,6 +365,10 @@ def attribute(owner: v.Operand, name: str, span: Span) -> v.Value:
 
 def _no_attribute(owner: v.Operand, name: str, span: Span) -> v.RefusalError:
     """Return the error for an attribute of what is no tensor."""
+    if name == "setdefault" and tables.is_dictionary(owner.value):
+        message = "a key that is missing is added where a statement always computes that, before all else"
+        hint = "write d.setdefault(key, value) on a line before, or d.get(key, 0), which adds none"
+        return v.RefusalError(message, span, hint=hint)
     text = source_text(owner.span)
     is_list = isinstance(owner.value, v.TupleOf | v.ListOfRows)
     if is_list and name in _CHANGES and text[-1:] == "]" != text[:1]:

@@ -8,19 +8,19 @@ from typing import TypeVar
 _Node = TypeVar("_Node", bound=py.AST)
 
 
-def placed(place: py.AST, made: _Node) -> _Node:
+def placed(place: py.AST, node: _Node) -> _Node:
     """Return a node with all its parts that have no place at a place."""
-    for child in py.walk(made):
+    for child in py.walk(node):
         if not hasattr(child, "lineno"):
             py.copy_location(child, place)
-    return made
+    return node
 
 
-def moved(place: py.AST, made: _Node) -> _Node:
+def moved(place: py.AST, node: _Node) -> _Node:
     """Return a node with all its parts at a place."""
-    for child in py.walk(made):
+    for child in py.walk(node):
         py.copy_location(child, place)
-    return made
+    return node
 
 
 def statements_at(place: py.AST, text: str) -> list[py.stmt]:
