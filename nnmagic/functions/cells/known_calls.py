@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.functions.arguments.argument_types import list_rows
+from nnmagic.functions.arguments.destinations import shares_memory
 from nnmagic.functions.arguments.open_signatures import LEFT_OUT
 from nnmagic.functions.cells.specializations import Call, Specializations
 from nnmagic.functions.compiled import CompiledFunction
@@ -42,7 +43,7 @@ class KnownCalls:
         if key is None or (known := self._known.get(key)) is None:
             return None
         compiled, taken, apart = known
-        if apart and any(np.may_share_memory(bound[one], bound[other]) for one, other in apart):
+        if apart and any(shares_memory(bound[one], bound[other]) for one, other in apart):
             return None  # which is an error
         return compiled, given if taken is None else [given[place] for place in taken]
 
@@ -85,8 +86,8 @@ class KnownCalls:
         )
         if key is None or keywords or not is_same:
             return
-        arrays = [place for place in taken if isinstance(bound[place], np.ndarray)]
-        apart = tuple((one, other) for one in map(names.index, changed) for other in arrays if one != other)
+        holding = [place for place in taken if isinstance(bound[place], np.ndarray | tuple | list | dict)]
+        apart = tuple((one, other) for one in map(names.index, changed) for other in holding if one != other)
         everything = taken == tuple(range(len(bound)))
         self._known[key] = compiled, None if everything else taken, apart
 
