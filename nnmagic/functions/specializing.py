@@ -14,8 +14,9 @@ from nnmagic.cache import Entry
 from nnmagic.diagnostics import CompileError
 from nnmagic.functions.arguments import open_signatures
 from nnmagic.functions.arguments.argument_types import argument_type, is_known_value
+from nnmagic.functions.arguments.destinations import shares_memory
 from nnmagic.functions.caching.fingerprint import fingerprint
-from nnmagic.functions.cells.known_calls import KnownCalls, shares_memory
+from nnmagic.functions.cells.known_calls import KnownCalls
 from nnmagic.functions.cells.python_source import source_holder
 from nnmagic.functions.cells.specializations import Specializations, Template, UntypedCall
 from nnmagic.functions.compiled import CompiledFunction
@@ -115,14 +116,10 @@ class SpecializingFunction(FunctionAttributes):
             return names
         whole = dict(zip((parameter.name for parameter in info.parameters), call.bound, strict=True))
         for name in names:
-            for other, value in whole.items():
-                if (
-                    other != name
-                    and info.open.get(name) is None
-                    and isinstance(whole[name], np.ndarray)
-                    and shares_memory(whole[name], value)
-                ):
-                    hint = f"give a copy, as in {other}.copy()"
+            for other in call.arguments:
+                if other != name and info.open.get(name) is None and shares_memory(whole[name], whole[other]):
+                    is_array = isinstance(whole[other], np.ndarray)
+                    hint = f"give a copy, as in {other}.copy()" if is_array else "give copies of its arrays"
                     message = f"{self.name}() changes {name!r}, with which {other!r} shares memory; {hint}"
                     raise ValueError(message)
         call.arguments.update({name: whole[name] for name in names})

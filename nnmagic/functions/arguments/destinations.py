@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 
@@ -54,6 +55,24 @@ def check_overlap(arrays: Sequence[tuple[Parameter, object]]) -> None:
         if _share_memory(first, second):
             name = other.name.rpartition(" ")[2]
             raise ValueError(f"{one.name} shares memory with {name}, and the call changes both")
+
+
+def shares_memory(array: object, other: object) -> bool:
+    """Return whether an array may share memory with another one, or one that a record or the like holds."""
+    if not isinstance(array, np.ndarray):
+        return False
+    match other:
+        case np.ndarray():
+            return np.may_share_memory(array, other)
+        case tuple() | list():
+            return any(shares_memory(array, part) for part in other)
+        case dict():
+            return any(shares_memory(array, part) for part in other.values())
+        case type() | int() | float() | complex() | str():
+            return False
+        case _ if is_dataclass(other):
+            return any(shares_memory(array, getattr(other, each.name)) for each in fields(other))
+    return False
 
 
 def _share_memory(first: np.ndarray, second: np.ndarray) -> bool:

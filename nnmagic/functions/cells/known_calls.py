@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.functions.arguments.argument_types import list_rows
+from nnmagic.functions.arguments.destinations import shares_memory
 from nnmagic.functions.arguments.open_signatures import LEFT_OUT
 from nnmagic.functions.cells.specializations import Specializations, UntypedCall
 from nnmagic.functions.compiled import CompiledFunction
@@ -86,18 +87,10 @@ class KnownCalls:
         )
         if key is None or keywords or not is_same:
             return
-        arrays = [place for place in taken if isinstance(bound[place], np.ndarray | tuple | list | dict)]
-        apart = tuple((one, other) for one in map(names.index, changed) for other in arrays if one != other)
+        holding = [place for place in taken if isinstance(bound[place], np.ndarray | tuple | list | dict)]
+        apart = tuple((one, other) for one in map(names.index, changed) for other in holding if one != other)
         everything = taken == tuple(range(len(bound)))
         self._known[key] = compiled, None if everything else taken, apart
-
-
-def shares_memory(array: Any, other: object) -> bool:
-    """Return whether an array may share memory with another, or with one in a tuple, list or dictionary."""
-    if isinstance(other, np.ndarray):
-        return np.may_share_memory(array, other)
-    parts = other.values() if isinstance(other, dict) else other if isinstance(other, tuple | list) else ()
-    return any(shares_memory(array, part) for part in parts)
 
 
 def _is_plain_value(arg: Any) -> bool:

@@ -74,6 +74,8 @@ def definitions_beside(
         if name not in needed and bound_names.find_mentioned_names(each.body) & needed
     }:
         needed |= callers
+    for name in needed:
+        ctx.resolver.look_up_notebook(name)  # which records it for the cache
     return {name: definitions[name] for name in needed}
 
 

@@ -117,3 +117,35 @@ def test_an_array_that_changes_shares_no_memory_with_one_that_is_held(holder):
             f(x[1:], holder(x[:5]))
         f(x[1:], holder(np.ones(5)))
         np.testing.assert_array_equal(x[1:], np.arange(1.0, 6) + 1)
+
+
+def test_an_array_that_changes_shares_no_memory_with_parts_of_arguments():
+    f = nnmagic.compile(
+        "def f(x, y):\n    for i in range(len(x)):\n        for part in y:\n            x[i] += part[i]\n",
+        engine="numpy",
+    )
+    for _ in range(2):
+        x, y, whole = np.zeros(3), np.ones(3), np.arange(4.0)
+        f(x, (y, y))
+        np.testing.assert_array_equal(x, [2, 2, 2])
+        for shared in ((y, whole[:3]), [whole[:3], y]):
+            with pytest.raises(ValueError, match="'y' shares memory; give copies"):
+                f(whole[1:], shared)
+        np.testing.assert_array_equal(whole, np.arange(4))
+
+
+@pytest.mark.parametrize(
+    "helper", ["a[i] += {}", "if i > 0:\n        return bump(a, i - 1)\n    return a[i] + {}"]
+)
+def test_a_helper_that_is_compiled_from_its_source_is_that_of_now(helper):
+    namespace = {}
+    for number in (1, 10):
+        text = f"def bump(a, i):\n    {helper.format(number)}\n"
+        namespace["bump"] = nnmagic.compile(text, namespace=namespace, engine="numpy")
+        caller = (
+            "def f(a):\n    bump(a, 0)\n    return a[0]\n"
+            if "+=" in helper
+            else "def f(a):\n    return bump(a, 2)\n"
+        )
+        f = nnmagic.compile(caller, namespace=namespace, engine="numpy")
+        assert f(np.zeros(3)) == number
