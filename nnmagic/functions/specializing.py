@@ -85,14 +85,14 @@ class SpecializingFunction(FunctionAttributes):
                 kwargs["out"], out = out, None
             bound = args if len(args) == self._positional and not kwargs else self._bind(*args, **kwargs)
             if (known := self._known.find(bound)) is not None:
-                compiled, positional = known
-                keywords: dict[str, Any] = {}
+                compiled, values = known
             else:
                 call = self._call(bound)
                 compiled = self._specializations.for_call(call)
                 changed = self._give_changed(compiled, call)
                 self._known.keep(call, compiled, changed)
-                positional, keywords = compiled._definition.call.split(list(call.arguments.values()))
+                values = list(call.arguments.values())
+            positional, keywords = compiled._definition.call.split(values)
         except (TypeError, ValueError, CompileError, KeyboardInterrupt) as error:
             hide_frames(error)
             raise

@@ -80,12 +80,10 @@ class KnownCalls:
         converted = list(bound)
         key = self._key(converted)
         taken = tuple(place for place, name in enumerate(names) if name in arguments)
-        positional, keywords = compiled._definition.call.split(list(arguments.values()))
-        is_same = len(positional) == len(taken) and all(
-            _is_same(item, bound[place], converted[place])
-            for place, item in zip(taken, positional, strict=True)
-        )
-        if key is None or keywords or not is_same:
+        if key is None or not all(
+            _is_same(value, bound[place], converted[place])
+            for place, value in zip(taken, arguments.values(), strict=True)
+        ):
             return
         holding = [place for place in taken if isinstance(bound[place], np.ndarray | tuple | list | dict)]
         apart = tuple((one, other) for one in map(names.index, changed) for other in holding if one != other)

@@ -70,6 +70,8 @@ def test_a_call_gives_what_python_gives_whatever_came_before(name):
 def test_names_of_parameters_may_be_given():
     f = nnmagic.compile("def f(x, by=2, *, plus=0):\n    return x * by + plus\n", engine="numpy")
     for _ in range(3):
+        np.testing.assert_allclose(f(X, plus=1.5), X * 2 + 1.5)
+        np.testing.assert_allclose(f(X, 3, plus=1), X * 3 + 1)
         np.testing.assert_allclose(f(X, plus=1), X * 2 + 1)
         np.testing.assert_allclose(f(by=3, x=X), X * 3)
         np.testing.assert_allclose(f(X, 3, plus=X), X * 3 + X)
