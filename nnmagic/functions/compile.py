@@ -183,8 +183,8 @@ def _compile_function(
     if options.runs_python:
         from nnmagic.functions.cells.python_engine import run_function
 
-        return cast(CompiledFunction, run_function(python_source(function), scope))
-    cell = compile_cell(python_source(function), scope, options, cache=cache)
+        return cast(CompiledFunction, run_function(python_source(function), scope, any_name=True))
+    cell = compile_cell(python_source(function), scope, options, cache=cache, any_name=True)
     compiled = cell.result
     for warning in cell.warnings:
         span = warning.span or Span(function.__code__.co_filename, function.__code__.co_firstlineno, 1, 1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic import Tensor, f32, relay
+from nnmagic import Tensor, f32, f64, relay
 from nnmagic.tracebacks import short_errors
 
 offset = 10
@@ -119,6 +120,21 @@ def test_nothing_public_is_an_error() -> None:
         nnmagic.compile("def _f(x: Tensor[(2,), f32]):\n    return x\n")
     with pytest.raises(nnmagic.TinyNNError):
         nnmagic.compile("")
+
+
+def test_a_decorated_function_may_have_any_name() -> None:
+    @nnmagic.function(engine="numpy")
+    def _half(x):  # type: ignore[no-untyped-def]
+        return x / 2
+
+    @nnmagic.function(engine="numpy")
+    def __total(x: Tensor[("n",), f64]) -> f64:
+        return _half(x).sum()
+
+    assert __total(np.ones(3)) == 1.5
+    assert _half(3.0) == 1.5
+    np.testing.assert_array_equal(nnmagic.vmap(__total)(np.ones((2, 3))), [1.5, 1.5])
+    assert pickle.loads(pickle.dumps(_half))(5.0) == 2.5
 
 
 def test_a_relay_module_gives_main_or_its_only_function() -> None:

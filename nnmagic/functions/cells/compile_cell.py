@@ -134,6 +134,7 @@ def compile_cell(
     cache: bool = True,
     force: bool = False,
     only_result: bool = False,
+    any_name: bool = False,
     specialization: Specialization | None = None,
     build: bool = True,
 ) -> CompiledCell:
@@ -147,6 +148,7 @@ def compile_cell(
         cache: whether to read and write the caches.
         force: compile even if a cache has it.
         only_result: compile machine code for the last function only; the others wait for their first call.
+        any_name: whether functions whose names begin with ``_`` are defined, too.
         specialization: the arguments to compile one function for, whose parameters have open types.
         build: whether machine code is compiled now.
 
@@ -176,7 +178,7 @@ def compile_cell(
     elif cache:
         why = "forced"
     use = Use.NO if not cache else Use.REFRESH if force else Use.YES
-    entry = _compile(source, namespace, options, language, fingerprints, names, use, specialization)
+    entry = _compile(source, namespace, options, language, fingerprints, names, use, specialization, any_name)
     _build(entry.value, only_result=only_result, build=build)
     hit, why = _from_disk(entry, why, now, use)
     if (unkeyed := options.unkeyed_pass) is not None and cache and unkeyed not in why:
@@ -255,14 +257,18 @@ def _compile(
     names: tuple[str, ...],
     use: Use,
     specialization: Specialization | None,
+    any_name: bool,
 ) -> Entry[CompiledCell]:
     """Make typed Relay of a source, or take it from disk, and define its functions."""
     typed = _type_or_load(source, namespace, options, language, dependencies, use, specialization)
     module, texts, own_types = typed.module, typed.texts, typed.own_types
-    public = [name for name in texts if name.isidentifier() and not (name.startswith("_") or iskeyword(name))]
+    private = () if any_name else "_"
+    public = [
+        name for name in texts if name.isidentifier() and not (name.startswith(private) or iskeyword(name))
+    ]
     if specialization is not None:
         public = [specialization.name]
-    specializing_names = [info.name for info in typed.open_functions if not info.name.startswith("_")]
+    specializing_names = [info.name for info in typed.open_functions if not info.name.startswith(private)]
     if not public and not specializing_names and not typed.types:
         raise _no_binding_error(language, texts)
     graph = definition_graph(module)

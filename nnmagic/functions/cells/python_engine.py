@@ -33,8 +33,10 @@ _NUMBERS = itertools.count(1)
 _OF_FUNCTIONS = ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "vmap")
 
 
-def run_cell(source: Source, namespace: Mapping[str, object]) -> dict[str, Any]:
+def run_cell(source: Source, namespace: Mapping[str, object], *, any_name: bool = False) -> dict[str, Any]:
     """Run the definitions of a cell in a notebook's names, and return what it binds.
+
+    With ``any_name``, names that begin with ``_`` are bound, too.
 
     Raises SyntaxError for what is no Python, and whatever a definition raises.
     """
@@ -53,14 +55,13 @@ def run_cell(source: Source, namespace: Mapping[str, object]) -> dict[str, Any]:
     defined = [
         statement.name for statement in tree.body if isinstance(statement, ast.FunctionDef | ast.ClassDef)
     ]
-    return {name: names[name] for name in defined if not name.startswith("_")}
+    return {name: names[name] for name in defined if any_name or not name.startswith("_")}
 
 
-def run_function(source: Source, namespace: Mapping[str, object]) -> FunctionType:
+def run_function(source: Source, namespace: Mapping[str, object], *, any_name: bool = False) -> FunctionType:
     """Return the last function of a cell. Raises EngineError for a cell without one."""
-    functions = [
-        function for function in run_cell(source, namespace).values() if isinstance(function, FunctionType)
-    ]
+    bound = run_cell(source, namespace, any_name=any_name)
+    functions = [function for function in bound.values() if isinstance(function, FunctionType)]
     if not functions:
         raise engine_error("the cell has no function", hint="write one with `def`")
     return functions[-1]

@@ -253,7 +253,7 @@ def _compile_text(
     name = f"{function.name}_{kind}" if function.name.isidentifier() else kind
     text = _text(kind, name, function.name, parameters, result, options, argnums)
     source = Source(f"<{kind} of {function.name}>", text)
-    cell = compile_cell(source, namespace, compile_options, cache=cache)
+    cell = compile_cell(source, namespace, compile_options, cache=cache, any_name=True)
     for warning in cell.warnings:
         warn_caller(warning.render(), TinyNNWarning)
     return cast(_Function, cell.result)

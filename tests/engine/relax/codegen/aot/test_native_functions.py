@@ -152,6 +152,19 @@ def f(k: i64, x: Tensor[("n",), f32]):
             np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("k", [-4, -1, 1, 0, 5])
+def test_one_side_of_a_branch_knows_its_sizes(k):
+    source = """
+def f(k: i64):
+    n = abs(k)
+    if n == 1:
+        return np.zeros(2)
+    return np.ones(n)
+"""
+    expected = np.zeros(2) if abs(k) == 1 else np.ones(abs(k))
+    np.testing.assert_array_equal(compile_native(source, namespace={"np": np})(k), expected)
+
+
 def test_frames_of_recursion_have_the_sizes_of_the_call():
     f = compile_native("""
 def f(k: i64, x: Tensor[("n",), f32]) -> Tensor[("n",), f32]:

@@ -75,7 +75,7 @@ class CallPlanner(ValuePlanner):
 
     def _kernel_call(self, region: aot.Region, call: RelaxExpr, var: RelaxExpr) -> Planned:
         kernel, operands, *extra = call.args
-        function, type_ = self.planner.module[kernel], var.ty
+        function, type_ = self.planner.module[kernel], call.ty
         outputs = [self._array(field) for field in fields_of(type_)]
         arrays: list[aot.Array] = []
         reads: list[NativeValue] = []
