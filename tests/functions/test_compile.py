@@ -128,7 +128,7 @@ def test_a_decorated_function_may_have_any_name() -> None:
         return x / 2
 
     @nnmagic.function(engine="numpy")
-    def __total(x: Tensor[("n",), f64]) -> f64:
+    def __total(x: Tensor[(3,), f64]) -> f64:
         return _half(x).sum()
 
     assert __total(np.ones(3)) == 1.5
